@@ -50,6 +50,16 @@ def transfer(dst: Tensor, src: Tensor, base: object = None) -> None:
     nisa.dma_copy(dst=dst, src=src, dge_mode=mode)
 
 
+def addressed(
+    x: Tensor, pattern: Sequence[Sequence[int]], offset: int, base: object, dimension: int = 0
+) -> Tensor:
+    """Return a view of whole HBM x, ``offset`` numbers after what the register ``base`` counts.
+
+    dimension: that of x, whose places the register counts. base: None outside of loops.
+    """
+    return x.ap(pattern, offset, scalar_offset=base, indirect_dim=dimension)
+
+
 def clear(dst: Tensor, engine: Any = None) -> None:
     """Write zeros; engine: the engine that does it, or None for the compiler's choice."""
     if engine is None:
@@ -106,9 +116,26 @@ def transpose(dst: Tensor, data: Tensor, identity: Tensor) -> None:
     )
 
 
-def multiply(dst: Tensor, stationary: Tensor, moving: Tensor, accumulate: bool) -> None:
-    """Multiply stationary [K, M], transposed, by moving [K, N], into PSUM [M, N]."""
-    nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, accumulate=accumulate)
+def multiply(
+    dst: Tensor,
+    stationary: Tensor,
+    moving: Tensor,
+    accumulate: bool,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+) -> None:
+    """Multiply stationary [K, M], transposed, by moving [K, N], into PSUM [M, N].
+
+    An operand that is known to hold only ones and zeros takes less time.
+    """
+    nisa.nc_matmul(
+        dst=dst,
+        stationary=stationary,
+        moving=moving,
+        is_stationary_onezero=is_stationary_onezero,
+        is_moving_onezero=is_moving_onezero,
+        accumulate=accumulate,
+    )
 
 
 def multiply_row_tile(
@@ -122,9 +149,12 @@ def multiply_row_tile(
 ) -> None:
     """Run ``multiply`` on up to ``size`` partitions from ``low`` on, in a row tile of that size.
 
-    Row tiles work side by side where each writes into a PSUM bank of its own. is_onezero: whether
-    ``moving`` is known to hold only ones and zeros, which takes less time.
+    Row tiles work side by side where each writes into a PSUM bank of its own. The whole array is a
+    row tile of 128 partitions. is_onezero: whether ``moving`` holds only ones and zeros.
     """
+    if size == PARTITIONS:
+        multiply(dst, stationary, moving, accumulate, False, is_onezero)
+        return
     nisa.nc_matmul(
         dst=dst,
         stationary=stationary,
@@ -136,23 +166,14 @@ def multiply_row_tile(
     )
 
 
-def multiply_half(
-    dst: Tensor, stationary: Tensor, moving: Tensor, half: int, accumulate: bool
-) -> None:
-    """Run ``multiply`` on half of the partitions, in one of two row tiles of the array."""
-    low = half * HALF
-    held, moved = stationary[low : low + HALF], moving[low : low + HALF]
-    multiply_row_tile(dst, held, moved, low, HALF, accumulate)
-
-
 def multiply_tile(
     dst: Tensor, stationary: Tensor, moving: Tensor, tile: int, tiles: int, accumulate: bool
 ) -> None:
     """Run ``multiply`` in the whole array, where ``tiles`` is 1, or in one of two row tiles."""
-    if tiles == 1:
-        multiply(dst, stationary, moving, accumulate)
-    else:
-        multiply_half(dst, stationary, moving, tile, accumulate)
+    if tiles > 1:
+        rows = slice(tile * HALF, (tile + 1) * HALF)
+        stationary, moving = stationary[rows], moving[rows]
+    multiply_row_tile(dst, stationary, moving, tile * HALF, PARTITIONS // tiles, accumulate)
 
 
 # Evacuation of PSUM.
@@ -217,6 +238,17 @@ def factor_views(factors: Tensor, low: int, shape: Sequence[int]) -> list[Tensor
     return [factors.ap(pattern, low), factors.ap(pattern, length + low)]
 
 
+def times(bank: Tensor, factors: Tensor, replaces: bool) -> Tensor:
+    """Return PSUM numbers times factors, on VectorE.
+
+    replaces: whether the products may take the place of the numbers. A sum of two operands takes
+    half the time if one is in PSUM; where VectorE and ScalarE share PSUM, that does not pay.
+    """
+    product = bank if replaces and not chip.psum_port_is_shared() else sbuf(bank.shape)
+    nisa.tensor_tensor(dst=product, data1=bank, data2=factors, op=nl.multiply)
+    return product
+
+
 def multiply_complex(dst: Tensor, x: Tensor, factors: Sequence[Tensor]) -> None:
     """Set dst = x times factors, split complex SBUF [P, 2, ...], on VectorE; dst may be x.
 
@@ -252,14 +284,11 @@ def multiply_through_psum(dst: Tensor, x: Tensor, factors: Tensor) -> None:
     ScalarE copies x to PSUM, where VectorE takes half the cycles. This is for kernels that leave
     ScalarE idle.
     """
-    for low in range(0, x.shape[2], PSUM_BANK):
-        high = min(low + PSUM_BANK, x.shape[2])
-        banks = []
-        for part in range(2):
-            bank = psum((x.shape[0], high - low))
-            nisa.activation(dst=bank, op=nl.copy, data=x[:, part, low:high])
-            banks.append(bank)
-        multiply_banks(dst[:, :, low:high], banks, factors[:, :, low:high])
+    for low, count in chunks(x.shape[2], PSUM_BANK):
+        columns, banks = slice(low, low + count), [psum((x.shape[0], count)) for _ in range(2)]
+        for part, bank in enumerate(banks):
+            nisa.activation(dst=bank, op=nl.copy, data=x[:, part, columns])
+        multiply_banks(dst[:, :, columns], banks, factors[:, :, columns])
 
 
 def cuts(low: int, end: int, parts: int | None = None) -> list[tuple[int, int]]:
@@ -270,6 +299,11 @@ def cuts(low: int, end: int, parts: int | None = None) -> list[tuple[int, int]]:
     count = -(-(end - low) // PARTITIONS) if parts is None else parts
     ends = [low + (end - low) * index // max(1, count) for index in range(count + 1)]
     return list(pairwise(ends))
+
+
+def chunks(size: int, most: int = PARTITIONS) -> list[tuple[int, int]]:
+    """Return (first, count) of the parts of a size, each but the last with ``most`` numbers."""
+    return [(low, min(most, size - low)) for low in range(0, size, most)]
 
 
 def element_count(sizes: Sequence[int]) -> int:

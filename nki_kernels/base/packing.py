@@ -39,7 +39,7 @@ def pack(tables: Any) -> tuple[Array, Any]:
     arrays = _leaves(tables)
     total, places = _placed(tables, 0)
     packed = np.zeros(total, arrays[0].dtype)
-    for array, (offset, shape, pitch) in zip(arrays, _places(places), strict=True):
+    for array, (offset, shape, pitch) in zip(arrays, _leaves(places), strict=True):
         if array.dtype != packed.dtype:
             raise TypeError(
                 f"argument 'tables' has arrays of {packed.dtype} and {array.dtype}: "
@@ -99,13 +99,8 @@ def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:
             f"argument 'tables' is {given!r}, allowed is a tensor of one dimension: pass both "
             f"results of pack(tables)"
         )
-    size = 1
-    for length in shape:
-        size *= length
-    length = shape[len(shape) - 1]
-    if len(shape) > 2:
-        length *= shape[len(shape) - 2]
-    rows = size // length
+    length = _row(shape)
+    rows = math.prod(shape) // length
     table = packed[offset : offset + rows * pitch]
     if pitch == length:
         return table.reshape(shape)
@@ -115,8 +110,8 @@ def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:
 
 
 def _is_leaf(item: Any) -> bool:
-    """Return whether an item is an array, or the (shape, dtype) of one."""
-    return not isinstance(item, tuple) or (len(item) == 2 and isinstance(item[1], str))
+    """Return whether an item is an array, or its (shape, dtype) or place."""
+    return not isinstance(item, tuple) or isinstance(item[-1], (int, str))
 
 
 def _leaves(tables: Any) -> list[Any]:
@@ -144,9 +139,3 @@ def _placed(tables: Any, offset: int) -> tuple[int, Any]:
 def _row(shape: Any) -> int:
     """Return the numbers of a row: the last two dimensions, if there are rows before them."""
     return math.prod(shape[-2:] if len(shape) > 2 else shape[-1:])
-
-
-def _places(places: Any) -> list[Any]:
-    if isinstance(places[0], int):
-        return [places]
-    return [place for item in places for place in _places(item)]

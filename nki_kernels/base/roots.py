@@ -22,3 +22,10 @@ def roots(exponents: np.ndarray[Any, Any], n: int, inverse: bool = False) -> np.
     w.imag[2 * reduced % n == 0] = 0.0
     w.real[4 * reduced % (2 * n) == n] = 0.0
     return w
+
+
+def dft_matrix(
+    n: int, inverse: bool = False, rows: int = 0, columns: int = 0
+) -> np.ndarray[Any, Any]:
+    """Return exp(-+2 pi i j k / n), complex128 [rows, columns], each n by default."""
+    return roots(np.outer(np.arange(rows or n), np.arange(columns or n)), n, inverse)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .chip import transposes_mix_rows
+from .engines import chunks, sbuf
 from .isa import nisa, nl
 from .pipeline import Beside
 from .tensor import Tensor
@@ -35,30 +36,23 @@ _CHUNK = 1024  # numbers a partition that are squared, or overwritten, at a time
 _SHORT = 128  # numbers of a row, up to which several rows are squared at once
 
 
-class Guard(nl.NKIObject):
-    """Rows that are checked step by step, so that other work of the engines goes on in between."""
-
-    data: Tensor  # SBUF [P, rows, parts, n]
-    limit: float  # the largest S of a good row
-    pieces: list[Piece]
-    partial: Tensor  # float32 [P, pieces or rows]: sums that make up S
-    step: int  # the next step
-    good: Any = None  # uint8 [P, rows]
-    marks: Any = None  # float32 [P, rows]
-
-
-class Piece(nl.NKIObject):
+@dataclass(frozen=True)
+class _Piece:
     """Rows of a guard, or columns of one row."""
 
     row: int
     rows: int
     low: int
-    high: int
+    count: int
+
+    def of(self, data: Tensor) -> Tensor:
+        """Return the piece of [P, rows, parts, n]."""
+        return data[:, self.row : self.row + self.rows, :, self.low : self.low + self.count]
 
 
 def prepare_guard() -> None:
     """Let ScalarE load its table for squares while it waits for data."""
-    number = nl.ndarray((1, 1), dtype=nl.float32, buffer=nl.sbuf)
+    number = sbuf((1, 1))
     nisa.memset(dst=number, value=0.0)
     nisa.activation(dst=number, op=nl.square, data=number)
 
@@ -66,106 +60,120 @@ def prepare_guard() -> None:
 def set_rows_aside(data: Tensor, growth: float) -> Tensor:
     """Write zeros to bad rows of SBUF [P, rows, n] or [P, rows, parts, n].
 
-    growth: N of the transform that follows, or the square of the factor by which it may enlarge a
-    norm. Returns the marks of the rows, float32 [P, rows].
+    growth: as for ``RowGuard``. Returns the marks of the rows, float32 [P, rows].
     """
-    guard = begin_guard(data, growth)
-    advance_guard(guard, guard_steps(guard))
+    guard = RowGuard(data, growth)
+    guard.finish()
+    assert guard.marks is not None
     return guard.marks
 
 
-def begin_guard(data: Tensor, growth: float) -> Guard:
-    """Begin ``set_rows_aside``, to be carried out in steps by ``advance_guard``."""
-    if len(data.shape) == 3:
-        data = data.expand_dim(2)
-    partitions, rows, parts, n = data.shape
-    pieces: list[Piece] = []
-    if parts * n <= _SHORT:
-        together = max(1, _CHUNK // (parts * n))
-        for row in range(0, rows, together):
-            pieces.append(Piece(row, min(together, rows - row), 0, n))
-        columns = rows
-    else:
-        width = _CHUNK // parts
-        for row in range(rows):
-            for low in range(0, n, width):
-                pieces.append(Piece(row, 1, low, min(low + width, n)))
-        columns = len(pieces)
-    partial = nl.ndarray((partitions, columns), dtype=nl.float32, buffer=nl.sbuf)
-    return Guard(data, _LIMIT / growth, pieces, partial, 0)
-
-
-def guard_steps(guard: Guard) -> int:
-    """Return a guard's number of steps.
-
-    They are the squares of every piece, the comparison, zeros in every piece, and the marks.
-    """
-    return 2 * len(guard.pieces) + 2
-
-
-def advance_guard(guard: Guard, steps: int) -> None:
-    """Run the next steps of a guard, as many as are left."""
-    count = len(guard.pieces)
-    for _ in range(min(steps, guard_steps(guard) - guard.step)):
-        if guard.step < count:
-            square_piece(guard, guard.step)
-        elif guard.step == count:
-            compare_sums(guard)
-        elif guard.step <= 2 * count:
-            overwrite_piece(guard, guard.pieces[guard.step - count - 1])
-        else:
-            guard.marks = marks_of(guard.good)
-        guard.step += 1
-
-
-@dataclass
 class RowGuard:
-    """Rows that are set aside while other engines work, or no rows."""
+    """Rows that are set aside step by step, so that other engines work in between, or no rows.
 
-    guard: Guard | None
+    The steps are the squares of every piece, the comparison, zeros in every piece, and the marks.
+
+    data: SBUF [P, rows, n] or [P, rows, parts, n], or None, where all rows are good. growth: N of
+    the transform that follows, or the square of the factor by which it may enlarge a norm. marks:
+    those of the rows, float32 [P, rows], once all steps are done; None without data.
+    """
+
+    def __init__(self, data: Tensor | None, growth: float = 1.0) -> None:
+        self._limit = _LIMIT / growth  # the largest S of a good row
+        self._pieces, self._done, self._count = list[_Piece](), 0, 0
+        self._good: Any = None  # uint8 [P, rows]
+        self.marks: Tensor | None = None
+        if data is None:
+            return
+        if len(data.shape) == 3:
+            data = data.expand_dim(2)
+        partitions, rows, parts, n = data.shape
+        self._is_short = parts * n <= _SHORT
+        if self._is_short:
+            together = max(1, _CHUNK // (parts * n))
+            self._pieces = [_Piece(*some, 0, n) for some in chunks(rows, together)]
+        else:
+            columns = chunks(n, _CHUNK // parts)
+            self._pieces = [_Piece(row, 1, *some) for row in range(rows) for some in columns]
+        self._data, self._count = data, 2 * len(self._pieces) + 2
+        sums = rows if self._is_short else len(self._pieces)
+        self._partial = sbuf((partitions, sums))  # sums that make up S
 
     def steps(self) -> Iterator[Beside]:
         """Yield the guard's steps."""
-        if self.guard is not None:
-            for _ in range(guard_steps(self.guard)):
-                yield Beside(self._advance)
-
-    def _advance(self) -> None:
-        assert self.guard is not None
-        advance_guard(self.guard, 1)
+        for _ in range(self._count):
+            yield Beside(self._advance)
 
     def square(self) -> None:
         """Sum the squares of all rows."""
-        if self.guard is not None:
-            advance_guard(self.guard, len(self.guard.pieces))
+        self._advance(len(self._pieces))
 
     def finish(self) -> None:
         """Do all steps that are left."""
-        if self.guard is not None:
-            advance_guard(self.guard, guard_steps(self.guard))
+        self._advance(self._count)
+
+    def _advance(self, steps: int = 1) -> None:
+        """Run the next steps, as many as are left."""
+        count = len(self._pieces)
+        for step in range(self._done, min(self._done + steps, self._count)):
+            if step < count:
+                self._square(step)
+            elif step == count:
+                self._compare()
+            elif step <= 2 * count:
+                self._overwrite(self._pieces[step - count - 1])
+            else:
+                self.marks = marks_of(self._good)
+            self._done += 1
 
     def bad(self, dst: Tensor, value: float) -> None:
-        """Write the value where rows [P, rows] are bad, and 0 elsewhere, once all steps are done.
-
-        Without a guard all are good.
-        """
-        if self.guard is None:
+        """Write the value where rows [P, rows] are bad, else 0, once all steps are done."""
+        if self._count == 0:
             nisa.memset(dst=dst, value=0.0)
+        else:
+            _where_zero(dst, self._good, value)
+
+    def _square(self, index: int) -> None:
+        """Sum the squares of a piece: its rows, or its columns of one row."""
+        piece = self._pieces[index]
+        data = piece.of(self._data)
+        if self._is_short:
+            squares = sbuf(data.shape)
+            nisa.activation(dst=squares, op=nl.square, data=data, scale=_SCALE)
+            sums = self._partial[:, piece.row : piece.row + piece.rows]
+            nisa.tensor_reduce(dst=sums, op=nl.add, data=squares.flatten_dims(2, 3), axis=2)
             return
+        nisa.activation_reduce(
+            dst=sbuf(data.shape, nl.bfloat16),
+            op=nl.square,
+            data=data,
+            reduce_op=nl.add,
+            reduce_res=self._partial[:, index : index + 1],
+            scale=_SCALE,
+        )
+
+    def _compare(self) -> None:
+        """Find which rows are good."""
+        sums, shape = self._partial, self._data.shape[0:2]
+        if sums.shape[1] > shape[1]:
+            flat, sums = sums.reshape((*shape, sums.shape[1] // shape[1])), sbuf(shape)
+            nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
+        self._good = sbuf(shape, nl.uint8)
         nisa.tensor_scalar(
-            dst=dst,
-            data=self.guard.good,
-            op0=nl.equal,
-            operand0=0.0,
-            op1=nl.multiply,
-            operand1=value,
+            dst=self._good,
+            data=sums,
+            op0=nl.less_equal,
+            operand0=self._limit,
             engine=nisa.engine.vector,
         )
 
-    @property
-    def marks(self) -> Tensor | None:
-        """The marks of the rows [P, rows], once all steps are done; None without a guard."""
-        return None if self.guard is None else self.guard.marks
+    def _overwrite(self, piece: _Piece) -> None:
+        """Write zeros to the bad rows of a piece."""
+        data = piece.of(self._data)
+        partitions, rows, parts, n = data.shape
+        pattern = [[self._good.shape[1], partitions], [1, rows], [0, parts], [0, n]]
+        repeated = self._good.ap(pattern, piece.row)
+        nisa.tensor_copy_predicated(dst=data, src=0.0, predicate=repeated, reverse_pred=True)
 
 
 def guarded(x: Tensor, growth: float, do_rows_meet: bool = False) -> RowGuard:
@@ -174,74 +182,31 @@ def guarded(x: Tensor, growth: float, do_rows_meet: bool = False) -> RowGuard:
     do_rows_meet: whether rows meet in products, so that they are guarded on every chip.
     """
     is_needed = (do_rows_meet or transposes_mix_rows()) and x.shape[0] * x.shape[1] > 1
-    return RowGuard(begin_guard(x, growth) if is_needed else None)
-
-
-def square_piece(guard: Guard, index: int) -> None:
-    """Sum the squares of a piece: its rows, or its columns of one row."""
-    piece = guard.pieces[index]
-    data = guard.data[:, piece.row : piece.row + piece.rows, :, piece.low : piece.high]
-    if guard.data.shape[2] * guard.data.shape[3] <= _SHORT:
-        squares = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.activation(dst=squares, op=nl.square, data=data, scale=_SCALE)
-        sums = guard.partial[:, piece.row : piece.row + piece.rows]
-        flat = squares.flatten_dims(2, 3)
-        nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
-        return
-    squares = nl.ndarray(data.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
-    nisa.activation_reduce(
-        dst=squares,
-        op=nl.square,
-        data=data,
-        reduce_op=nl.add,
-        reduce_res=guard.partial[:, index : index + 1],
-        scale=_SCALE,
-    )
-
-
-def compare_sums(guard: Guard) -> None:
-    """Find which rows are good."""
-    partitions, rows = guard.data.shape[0], guard.data.shape[1]
-    sums = guard.partial
-    if sums.shape[1] > rows:
-        flat = sums.reshape((partitions, rows, sums.shape[1] // rows))
-        sums = nl.ndarray((partitions, rows), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
-    guard.good = nl.ndarray((partitions, rows), dtype=nl.uint8, buffer=nl.sbuf)
-    nisa.tensor_scalar(
-        dst=guard.good,
-        data=sums,
-        op0=nl.less_equal,
-        operand0=guard.limit,
-        engine=nisa.engine.vector,
-    )
-
-
-def overwrite_piece(guard: Guard, piece: Piece) -> None:
-    """Write zeros to the bad rows of a piece."""
-    data = guard.data[:, piece.row : piece.row + piece.rows, :, piece.low : piece.high]
-    partitions, rows, parts, n = data.shape
-    free = guard.good.shape[1]
-    repeated = guard.good.ap([[free, partitions], [1, rows], [0, parts], [0, n]], piece.row)
-    nisa.tensor_copy_predicated(dst=data, src=0.0, predicate=repeated, reverse_pred=True)
+    return RowGuard(x if is_needed else None, growth)
 
 
 def marks_of(good: Tensor) -> Tensor:
     """Return 0 where ``good`` is 1, and NaN, infinity less infinity, where it is 0."""
-    marks = nl.ndarray(good.shape, dtype=nl.float32, buffer=nl.sbuf)
+    marks = sbuf(good.shape)
+    _where_zero(marks, good, _HUGE)
+    for op in (nl.multiply, nl.subtract):
+        nisa.tensor_tensor(dst=marks, data1=marks, data2=marks, op=op, engine=nisa.engine.vector)
+    return marks
+
+
+def _where_zero(dst: Tensor, data: Tensor, value: float) -> None:
+    """Write the value where data is 0, and 0 elsewhere."""
     nisa.tensor_scalar(
-        dst=marks,
-        data=good,
+        dst=dst,
+        data=data,
         op0=nl.equal,
         operand0=0.0,
         op1=nl.multiply,
-        operand1=_HUGE,
+        operand1=value,
         engine=nisa.engine.vector,
     )
-    nisa.tensor_tensor(
-        dst=marks, data1=marks, data2=marks, op=nl.multiply, engine=nisa.engine.vector
-    )
-    nisa.tensor_tensor(
-        dst=marks, data1=marks, data2=marks, op=nl.subtract, engine=nisa.engine.vector
-    )
-    return marks
+
+
+def mark_of(marks: Tensor | None, row: int) -> Tensor | None:
+    """Return the marks [P, 1] of one row of each partition, or None where there are none."""
+    return None if marks is None else marks[:, row : row + 1]

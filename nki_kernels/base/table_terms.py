@@ -6,6 +6,7 @@ product of both is a sum of three products.
 
 Each kernel has a function that computes its tables, whose name ends with ``_tables`` or
 ``_matrix``. It raises ValueError for a length, a shape or radices that the kernel does not accept.
+The arrays are float32 unless an argument says otherwise.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from . import counting
-from .engines import element_count, itemsize, sbuf, transfer
+from .engines import chunks, element_count, itemsize, sbuf, transfer
 from .isa import nisa, nl
 from .tensor import Tensor
 
@@ -47,7 +47,9 @@ def load_tables(tables: Sequence[Tensor], tiles: int = 2) -> list[Tensor]:
                 f"argument 'tables' has a table of shape {table.shape}, allowed are two dimensions "
                 f"and more: pass both results of pack(tables)"
             )
-    longest = max((_staged_count(table) * _row_length(table) for table in tables), default=0)
+    longest = max(
+        (_staged_count(table) * element_count(table.shape[2:]) for table in tables), default=0
+    )
     loaded = [sbuf(table.shape, table.dtype) for table in tables]
     staging: list[Tensor] = []
     before: tuple[Tensor, Tensor] | None = None
@@ -66,24 +68,28 @@ def load_tables(tables: Sequence[Tensor], tiles: int = 2) -> list[Tensor]:
     return loaded
 
 
+def load_few_tables(tables: Sequence[Tensor], are_few: bool) -> list[Tensor]:
+    """Load tables; a few may stay where DMA writes them, which is quicker."""
+    if not are_few:
+        return load_tables(tables)
+    loaded = [sbuf(table.shape) for table in tables]
+    for tile, table in zip(loaded, tables, strict=True):
+        transfer(tile, table)
+    return loaded
+
+
 def _pieces(tables: Sequence[Tensor], loaded: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield pieces of tables in HBM, and their places in SBUF."""
     for table, tile in zip(tables, loaded, strict=True):
-        step = _staged_count(table)
-        for first in range(0, table.shape[1], step):
-            last = min(first + step, table.shape[1])
-            yield table[:, first:last], tile[:, first:last]
-
-
-def _row_length(table: Tensor) -> int:
-    """Return how many numbers of [rows, count, ...] belong to each row and each of ``count``."""
-    return element_count(table.shape[2:])
+        for first, count in chunks(table.shape[1], _staged_count(table)):
+            some = slice(first, first + count)
+            yield table[:, some], tile[:, some]
 
 
 def _staged_count(table: Tensor) -> int:
     """Return how many of the ``count`` of a table [rows, count, ...] DMA loads at a time."""
     numbers = _STAGED // itemsize(table.dtype)
-    return min(table.shape[1], max(1, numbers // _row_length(table)))
+    return min(table.shape[1], max(1, numbers // element_count(table.shape[2:])))
 
 
 class Stream:

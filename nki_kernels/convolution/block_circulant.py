@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import are_positive, check_dimensions
-from ..base.engines import PARTITIONS, clear, element_count, hbm, sbuf, transfer
+from ..base.engines import PARTITIONS, chunks, clear, element_count, hbm, sbuf, transfer
 from ..base.isa import nki, nl
 from ..base.launch import meet
 from ..base.packing import unpack
@@ -66,13 +66,13 @@ from .circulant_areas import (
     Spectra,
     blocks_together,
     chunk_size,
+    for_area,
     row_pitch,
     spectrum_rows,
 )
 from .circulant_products import Product
 from .circulant_sums import Sums, sum_spectra
 from .circulant_transforms import Tools, ToRows, ToSpectra, transform
-from .circulant_walk import for_area
 
 MAX_BLOCK = 256
 
@@ -297,7 +297,7 @@ def table_pieces(table: Tensor) -> list[Tensor]:
     """Cut a table in HBM into equal pieces of at most 128 rows."""
     height = table.shape[0]
     step = -(-height // -(-height // PARTITIONS))
-    return [table[first : min(first + step, height)] for first in range(0, height, step)]
+    return [table[first : first + count] for first, count in chunks(height, step)]
 
 
 def fill_gap(found: Tensor, rows: int) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from ..base.engines import (
     NARROW,
     PSUM_BANK,
+    chunks,
     clear,
     evacuate,
     multiply,
@@ -19,7 +20,7 @@ from ..base.engines import (
 )
 from ..base.isa import nisa, nl
 from ..base.tensor import Tensor
-from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra, steps
+from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra
 from .circulant_transforms import Tools
 
 
@@ -103,14 +104,14 @@ class Product:
                 for rows in box.cut(ROWS, step):
                     if not is_shared:
                         loaded = self._load(group, rows, next(loads))
-                    chunks = rows.cut(BLOCKS, self.target.chunk)
-                    for chunk, own in zip(chunks, matrices, strict=True):
+                    parts = rows.cut(BLOCKS, self.target.chunk)
+                    for chunk, own in zip(parts, matrices, strict=True):
                         self._multiply(group, chunk, own, loaded)
 
     def _load(self, group: Group, area: Area, memory: Tensor) -> list[Tensor]:
         """Load a group's slots of all blocks, [(u part block), slots, rows] for each chunk."""
         of, size, loaded = self.source, group.together * area.rows, list[Tensor]()
-        for first, held in steps(of.blocks, of.chunk):
+        for first, held in chunks(of.blocks, of.chunk):
             at = len(loaded) * size
             tile = memory[0 : 2 * group.side * held, at : at + size]
             loaded.append(tile.reshape((tile.shape[0], group.together, area.rows)))
@@ -126,7 +127,7 @@ class Product:
         made = sbuf((used, together, count))
         # A sum of several products needs a bank of its own.
         number = max(1, PSUM_BANK // count) if len(loaded) == 1 else 1
-        for first, taken in steps(together, number):
+        for first, taken in chunks(together, number):
             bank = psum((columns, taken, count))
             for index in range(taken):
                 for piece, data in enumerate(loaded):
@@ -140,16 +141,16 @@ class Product:
 
     def _matrices(self, group: Group, area: Area, staged: Iterator[Tensor]) -> list[list[Matrices]]:
         """Make the matrices of a group's slots, [chunk of an area's blocks][contracted chunk]."""
-        chunks = list(area.cut(BLOCKS, self.target.chunk))
-        found: list[list[Matrices]] = [[] for _ in chunks]
-        for first, held in steps(self.source.blocks, self.source.chunk):
+        parts = list(area.cut(BLOCKS, self.target.chunk))
+        found: list[list[Matrices]] = [[] for _ in parts]
+        for first, held in chunks(self.source.blocks, self.source.chunk):
             if self.is_turned:
                 weights = self._stage(group, area, next(staged), (area.blocks, held), first)
                 found[0].append(self._turned(self._masked(group, weights, 0, held)))
                 continue
             more = first * self.weights.size
             weights = self._stage(group, area, next(staged), (held, area.blocks), more)
-            for own, chunk in zip(found, chunks, strict=True):
+            for own, chunk in zip(found, parts, strict=True):
                 low = chunk.block - area.block
                 own.append(self._masked(group, weights, low, chunk.blocks))
         return found
@@ -210,7 +211,7 @@ class Product:
         """Transpose matrices [(u part j), slots, (u part i)]."""
         height, together, columns = matrices.tile.shape
         result = _columns(matrices.used, together, height)
-        for first, taken in steps(together, PSUM_BANK // height):
+        for first, taken in chunks(together, PSUM_BANK // height):
             bank = psum((columns, taken, height))
             for index in range(taken):
                 transpose(bank[:, index], matrices.tile[:, first + index], self.tools.identity)

@@ -10,6 +10,7 @@ from ..base.engines import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
+    chunks,
     clear,
     evacuate,
     multiply,
@@ -19,9 +20,24 @@ from ..base.engines import (
 )
 from ..base.isa import nisa, nl
 from ..base.tensor import Tensor
-from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TOPS, WIDE, Area, Group, Spectra, steps
+from .circulant_areas import (
+    BLOCKS,
+    BODY,
+    LOADED,
+    ROWS,
+    SLOTS,
+    TOPS,
+    WIDE,
+    Area,
+    Group,
+    Spectra,
+    equal_part,
+    for_area,
+    instructions,
+    loop_along,
+    share_of,
+)
 from .circulant_transforms import Tools
-from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of
 
 _ROWS = 1024  # rows whose spectra are multiplied and summed at once
 _SUMS = 8192  # fp32 numbers a partition that hold sums
@@ -116,7 +132,7 @@ class Sums:
         clear(memory[0:height, size : size + WIDE])
         of.load(tile, area, of.slots(group, blocks, area.rows))
         parts = 3 if of is self.of_y else 2
-        lows = steps(area.rows, PARTITIONS)
+        lows = chunks(area.rows, PARTITIONS)
         return [self._turned_rows(tile, *rows, group.side, parts) for rows in lows]
 
     def _turned_rows(self, loaded: Tensor, low: int, length: int, side: int, parts: int) -> Tensor:
@@ -130,7 +146,7 @@ class Sums:
         memory = sbuf((length, total + WIDE))
         clear(memory[:, total : total + WIDE])
         tile = memory[:, 0:total].reshape((length, together, side, parts * width))
-        for first, number in steps(together, PSUM_BANK // height):
+        for first, number in chunks(together, PSUM_BANK // height):
             bank = psum((columns, number, height))
             for index in range(number):
                 at = (first + index) * count + low

@@ -12,6 +12,7 @@ from ..base.engines import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
+    chunks,
     clear,
     evacuate,
     multiply,
@@ -34,9 +35,8 @@ from .circulant_areas import (
     Pattern,
     Spectra,
     blocks_together,
-    steps,
+    for_area,
 )
-from .circulant_walk import for_area
 
 Move = Callable[[Tensor, Area, Pattern, int], None]
 
@@ -194,7 +194,7 @@ class ToSpectra(Transform):
         group, width, top = PSUM_BANK // partitions, data.shape[1] // slabs, 0
         for piece in moved:
             length = piece.shape[0]
-            for first, number in steps(slabs, group):
+            for first, number in chunks(slabs, group):
                 bank = psum((length, number, partitions))
                 for slab in range(number):
                     left = (first + slab) * width + top
@@ -217,10 +217,10 @@ class ToSpectra(Transform):
         group = max(1, 4 * PSUM_BANK // count)
         total = self.tools.there[0].shape[1]
         height = total if total <= PARTITIONS else total // 2
-        for slab, held in steps(slabs, group):
+        for slab, held in chunks(slabs, group):
             for top in range(0, total, height):
                 made = sbuf((height, held, count))
-                for first, taken in steps(held, number):
+                for first, taken in chunks(held, number):
                     bank = psum((height, taken, count))
                     for index, piece in enumerate(moved):
                         data = piece[:, slab + first : slab + first + taken]
@@ -269,11 +269,11 @@ class ToRows(Transform):
         evacuate(own, one[:, 0 : split * rows], is_scalar=False)
         result = sbuf((PARTITIONS, width))
         for (low, count), staged in zip(
-            steps(width, STAGED), cycle(self.tools.staged), strict=False
+            chunks(width, STAGED), cycle(self.tools.staged), strict=False
         ):
             row = staged[0:split, 0:count]
             bias.load(row, area, [[self.pitch // split, split], [1, count]], low)
-            for first, taken in steps(count, PSUM_BANK):
+            for first, taken in chunks(count, PSUM_BANK):
                 bank = psum((PARTITIONS, taken))
                 multiply(bank, one, row[:, first : first + taken], False)
                 evacuate(bank, result[:, low + first : low + first + taken])
@@ -286,7 +286,7 @@ class ToRows(Transform):
         group = max(1, LOADED // (len(self.tools.back) * count))
         tiles = list(self.row_tiles(area, numbers))
         made = [sbuf((tile.partitions, tile.parts, numbers)) for tile in tiles]
-        for slab, held in steps(slabs, group):
+        for slab, held in chunks(slabs, group):
             data = self._load(area, slab, held, next(loads))
             for tile, result in zip(tiles, made, strict=True):
                 for part in range(tile.parts):
@@ -317,7 +317,7 @@ class ToRows(Transform):
         width = self.tools.back[0].shape[1]
         columns = partitions if partitions <= NARROW // 2 or partitions > NARROW else WIDE
         number = max(1, PSUM_BANK // width) if pieces == 1 else 1
-        for first, taken in steps(slabs, number):
+        for first, taken in chunks(slabs, number):
             bank = psum((columns, taken, width))
             for inner in range(taken):
                 for piece, table in enumerate(self.tools.back):

@@ -33,13 +33,12 @@ from ..base.isa import nisa, nki, nl
 from ..base.launch import HbmRows, Rows, load_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, Beside, Block, Order, by_age
+from ..base.row_guard import guarded, mark_of
 from ..base.table_terms import Array, TableSpec
 from ..base.tensor import Tensor
-from ..fft.row_transforms import guarded
 from ..real.real_stages import (
     FlatRows,
     into_slots,
-    mark_of,
     new_spectra,
     new_state,
     slab_tasks,
@@ -67,9 +66,6 @@ def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Array, ...]:
     Args:
         n: length of the convolution, up to 5120.
         radices: two radices with product n, the first up to 128, the second up to 64.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     if n > MAX_LENGTH:
         raise ValueError(f"n = {n}: convolutions in SBUF accept lengths up to {MAX_LENGTH}")
@@ -138,7 +134,6 @@ class Convolution(RealWork):
         self.inverse.load(tiles=2 if self.geometry.n > _LONG else 3)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         geometry = self.geometry
         is_late = len(self.ring) == 1 and number > 0
         if is_late:

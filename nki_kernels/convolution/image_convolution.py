@@ -46,6 +46,7 @@ from ..base.arguments import (
 from ..base.chip import transposes_mix_rows
 from ..base.engines import (
     PSUM_BANK,
+    addressed,
     columns_read,
     evacuate,
     multiply,
@@ -91,9 +92,6 @@ def column_tables(m: int, radices: tuple[int, int]) -> tuple[Array, ...]:
     Args:
         m: length of the columns.
         radices: two radices with product m, each 2 to 64.
-
-    Returns:
-        Four float32 arrays.
     """
     if len(radices) != 2:
         raise ValueError(f"radices {radices}: must be two with the product m = {m}")
@@ -258,9 +256,7 @@ class _Convolution(ColumnPass):
             for index in range(place.members):
                 column = (place.member + index) % filters * half + place.low
                 offset = column * m + piece.part.start * left
-                data = spectrum.ap(
-                    pattern, offset, scalar_offset=base, indirect_dim=block.dimension
-                )
+                data = addressed(spectrum, pattern, offset, base, block.dimension)
                 at = index * place.columns
                 here = piece.tile[at : at + place.columns, part, 0 : piece.count * left]
                 transfer(here, data, base)

@@ -44,12 +44,12 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import check_tables, convolved_length, rows_and_length
-from ..base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
+from ..base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX, hbm
 from ..base.isa import nki
 from ..base.launch import HbmRows
 from ..base.packing import unpack
 from ..base.table_terms import Array, TableSpec
-from .row_transforms import transform_rows
+from .row_transforms import RowTransforms
 from .stage import (
     MAX_LENGTH,
     Stage,
@@ -108,8 +108,7 @@ def bluestein_tables(
         n: length of the transform, at least 1.
         m: length of the convolution, at least 2 n - 1.
         radices: radices of the convolution, with product m.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
+        inverse, scale: as for ``stockham_tables``.
 
     Returns:
         One float32 array for each stage, forward then back.
@@ -129,6 +128,16 @@ def bluestein_tables(
         else:
             tables.append(stage_table(stage, index >= middle, 1.0))
     return tuple(tables)
+
+
+def check_long(n: int, radices: tuple[int, ...]) -> int:
+    """Return the length M of a long convolution; raise ValueError unless its kernels accept it."""
+    m = math.prod(radices)
+    if n < 1 or m < 2 * n - 1:
+        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
+    if radices[0] <= WHOLE_RADIX:
+        raise ValueError(f"radices {radices}: the first must be 65 to 128")
+    return m
 
 
 def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Array, Array, Array]:
@@ -227,5 +236,5 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))
     source, target = [HbmRows(x_re, n), HbmRows(x_im, n)], [HbmRows(y_re, n), HbmRows(y_im, n)]
     # The filter's spectrum may enlarge a norm by 4 sqrt(M), reduced by the headroom.
-    transform_rows(source, target, transforms, each, m)
+    RowTransforms(source, target, transforms, each, m).run()
     return y_re, y_im

@@ -29,7 +29,7 @@ the same time, so that the intermediate results of a compensated addition are in
 10 cycles a number in place of 16.
 
 Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo, so that it has two words in
-place of one (butterfly_words.py). An addition is Knuth's TwoSum of the hi, whose exact error is
+place of one (butterfly_stages.py). An addition is Knuth's TwoSum of the hi, whose exact error is
 added to lo. A product splits both factors after 12 bits, as Dekker does: x = x1 + x2 by a mask, w =
 w1 + w2 on the host; then x1 w1 is exact, and x1 w2 + x2 w is added to lo. Roundings of lo are
 2**-12 below a rounding of hi; hi + lo is rounded once at the end. Both modes are the same stages.
@@ -44,17 +44,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.arguments import rows_and_length
-from ..base.engines import hbm, sbuf, transfer
+from ..base.engines import PARTITIONS, hbm, sbuf, transfer
 from ..base.isa import nki
 from ..base.launch import Rows, blocks_of, for_rows, load_rows, part_of_rows, store_rows
 from ..base.pipeline import TURN, Block, Order, pipeline
 from ..base.tensor import Tensor
-from .butterfly_stages import Tables, butterflies, scale, transform
+from .butterfly_stages import (
+    Tables,
+    Words,
+    butterflies,
+    by_table,
+    fresh,
+    scale,
+    transform,
+    twiddle,
+)
 from .butterfly_tables import RUN, Geometry
-from .butterfly_words import Words, by_table, fresh, twiddle
 
 _PIECE = 256  # points of each quarter of a long row that are loaded at once
 _STORED = 512  # the same, of results that are stored at once
@@ -104,7 +110,6 @@ class Butterflies:
         self.tables = Tables(self.packed, self.places)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         if self.geometry.is_long:
             yield TURN
             self._transform_long(rows)

@@ -94,8 +94,7 @@ def butterfly_tables(
 
     Args:
         n: length of the transform, a power of two from 2 to 16384 (4096 compensated).
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
+        inverse, scale: as for ``stockham_tables``.
         compensated: whether they are for the compensated mode.
 
     Returns:

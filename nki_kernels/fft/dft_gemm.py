@@ -35,10 +35,10 @@ from ..base.arguments import rows_and_length
 from ..base.engines import PARTITIONS, hbm
 from ..base.isa import nki
 from ..base.launch import HbmRows
-from ..base.roots import roots
+from ..base.roots import dft_matrix
 from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
 from ..base.tensor import Tensor
-from .row_products import Product, multiply_rows
+from .row_products import Product, RowProducts
 
 MAX_LENGTH = 256
 
@@ -61,8 +61,7 @@ def dft_gemm_matrix(
 
     Args:
         n: length of the transform, 1 to 256.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
+        inverse, scale: as for ``stockham_tables``.
         dtype: "float32" or "bfloat16".
         refined: with "bfloat16" only, whether to return the rounded table and what rounding lost.
 
@@ -71,8 +70,7 @@ def dft_gemm_matrix(
     """
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
-    index = np.arange(n)
-    w = scale * roots(np.outer(index, index), n, inverse)
+    w = scale * dft_matrix(n, inverse)
     real, imaginary = w.real, w.imag
     one = np.block([[real, imaginary], [-imaginary, real]])
     return rounded_table(np.kron(np.eye(transforms_per_slab(n)), one), dtype, refined)
@@ -105,9 +103,14 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
 def dft_gemm_rows(
     source: Sequence[HbmRows], target: Sequence[HbmRows], n: int, matrix: Tensor
 ) -> None:
-    """Transform the rows of source into target, each the real and the imaginary part.
+    """Transform the rows of source into target, each a real part or a real and an imaginary part.
 
-    Zeros follow rows of the source that are shorter than N; outputs beyond the target's columns are
-    not stored.
+    Real rows become half spectra, and half spectra real rows (real_dft_gemm.py). Zeros follow rows
+    of the source that are shorter; outputs beyond the target's columns are not stored.
     """
-    multiply_rows(source, target, Product(2, n, n, False, 2, n), matrix)
+    half, product = n // 2 + 1, Product(2, n, n, False, 2, n)
+    if len(source) == 1:
+        product = Product(1, n, n, False, 2, half)
+    elif len(target) == 1:
+        product = Product(2, half, (n + 1) // 2, n % 2 == 0, 1, n)
+    RowProducts(source, target, product, matrix).run()

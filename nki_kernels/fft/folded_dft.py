@@ -61,16 +61,15 @@ from ..base.engines import (
     padded_columns,
     psum,
     sbuf,
-    transfer,
     transpose,
 )
 from ..base.isa import nisa, nki, nl
 from ..base.launch import HbmRows, Rows, blocks_of, for_rows, load_rows, store_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Task, early
-from ..base.row_guard import guarded
+from ..base.row_guard import guarded, mark_of
 from ..base.table_terms import Array, TableSpec
-from ..base.tables import load_identity, load_tables
+from ..base.tables import load_few_tables, load_identity
 from ..base.tensor import Tensor
 
 MIN_LENGTH, MAX_LENGTH = 129, 2047
@@ -104,11 +103,7 @@ def folded_dft_tables(n: int, inverse: bool = False, scale: float = 1.0) -> tupl
 
     Args:
         n: length of the transform, 129 to 2047.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
     if not MIN_LENGTH <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: the folded DFT accepts lengths {MIN_LENGTH} to {MAX_LENGTH}")
@@ -187,19 +182,12 @@ class FoldedDft:
         for_rows(batch, self, PARTITIONS * most, partial(blocks_of, most=most), order, opened=2)
 
     def setup(self) -> None:
-        """Load the identity and the tables; a few stay where DMA wrote them, which is quicker."""
         self.identity = load_identity()
         written = [*self.inputs, *self.hbm_tables[1:]]
-        if 4 * sum(element_count(tile.shape[1:]) for tile in written) <= _DMA_WRITTEN:
-            loaded = [sbuf(table.shape) for table in self.hbm_tables]
-            for tile, table in zip(loaded, self.hbm_tables, strict=True):
-                transfer(tile, table)
-        else:
-            loaded = load_tables(self.hbm_tables)
-        self.reversal, *self.tables = loaded
+        are_few = 4 * sum(element_count(tile.shape[1:]) for tile in written) <= _DMA_WRITTEN
+        self.reversal, *self.tables = load_few_tables(self.hbm_tables, are_few)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         x = self.inputs[number % _INPUTS][0 : rows.partitions, :, 0 : rows.each]
         for part, source in enumerate(self.source):
             load_rows(x[:, part], source.tensor, rows, source.columns)
@@ -231,13 +219,8 @@ class FoldedDft:
         chosen = self._transposed(x[..., chunk.low : chunk.end])
         yield
         mirrored = psum(chosen.shape)
-        nisa.nc_matmul(
-            dst=mirrored,
-            stationary=self._reversal(partners.shape[0], chosen.shape[0], chunk),
-            moving=partners,
-            is_stationary_onezero=True,
-            accumulate=False,
-        )
+        reversal = self._reversal(partners.shape[0], chosen.shape[0], chunk)
+        multiply(mirrored, reversal, partners, False, is_stationary_onezero=True)
         even, odd = sbuf(chosen.shape), sbuf(chosen.shape)
         nisa.tensor_tensor(dst=even, data1=chosen, data2=mirrored, op=nl.add)
         for part in range(2):
@@ -295,14 +278,8 @@ class FoldedDft:
                 transpose(bank[:, chunk.low - low : chunk.end - low], data, self.identity)
                 continue
             at, count = n - chunk.last + 1 - low, chunk.last - chunk.paired
-            nisa.nc_matmul(
-                dst=bank[:, at : at + count],
-                stationary=data,
-                moving=self._reversal(data.shape[0], count, chunk),
-                is_moving_onezero=True,
-                accumulate=False,
-            )
+            reversal = self._reversal(data.shape[0], count, chunk)
+            multiply(bank[:, at : at + count], data, reversal, False, is_moving_onezero=True)
         yield
         y = result[:, span.row, low:end]
-        mark = None if marks is None else marks[:, span.row : span.row + 1]
-        evacuate(bank[0 : y.shape[0]], y, marks=mark)
+        evacuate(bank[0 : y.shape[0]], y, marks=mark_of(marks, span.row))

@@ -46,8 +46,7 @@ array.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ..base.arguments import check_factors, check_tables, rows_and_length
@@ -56,6 +55,7 @@ from ..base.engines import (
     PSUM_BANK,
     SMALLEST_SBUF,
     SPLIT_TERMS,
+    chunks,
     columns_read,
     element_count,
     evacuate,
@@ -89,7 +89,7 @@ from .spread_lines import (
     with_whole_lines,
 )
 from .stage_products import Tabled, Tools, into_state, new_state, transform
-from .twiddles import Sums, Twiddles, finish_sums, into_twiddled, twiddle
+from .twiddles import Sums, Twiddles, into_twiddled
 
 _WORKING = 24 << 10  # bytes of a partition for operands, results and small tables
 _STREAMED = 32 << 10  # bytes of a partition for pieces of streamed tables
@@ -133,10 +133,11 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
 class Held:
     """Tables in SBUF that the first, the other, and the last steps use."""
 
-    first: Tensor  # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
-    last: Tensor  # Wr, Wi and -Wi: [C, 3, columns], with zeros from column C on
-    factors: Tensor | None = None  # twiddles [C, 2, A], where no stage follows the first one
-    tools: Tools | None = None
+    # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
+    first: Tensor = field(init=False)
+    last: Tensor = field(init=False)  # Wr, Wi, -Wi: [C, 3, columns], with zeros from column C on
+    factors: Tensor = field(init=False)  # twiddles [C, 2, A], where no stage follows the first one
+    tools: Tools = field(init=False)  # for other stages
 
 
 class FourStep:
@@ -159,15 +160,9 @@ class FourStep:
             shape = (spread.columns, count, 2 * spread.length // count)
             self._twiddles = Twiddles(stages[-1], self._table.reshape(shape))
         self._is_once = is_once and spread.length >= _STREAMED_ONCE
-        self._held: Held | None = None
+        self.held = Held()
         self._results: list[Tensor] = []
         self._is_busy = False  # whether a block is on its way to the last stage
-
-    @property
-    def held(self) -> Held:
-        """The tables in SBUF, after ``setup``."""
-        assert self._held is not None
-        return self._held
 
     @property
     def order(self) -> Order:
@@ -194,12 +189,11 @@ class FourStep:
 
         Tables are streamed that do not fit, or that only one block reads.
         """
-        self._held = None  # if it is of a count, whose tables take no room any more
-        first, last = load_tables(self._ends)
-        self._held = Held(first, last)
+        held = self.held = Held()  # those of a count take no room any more
+        held.first, held.last = load_tables(self._ends)
         if not self.stages:
             (factors,) = load_tables([self._table])
-            self._held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
+            held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
             return
         for tabled in self.stages:
             tabled.held = None
@@ -208,9 +202,9 @@ class FourStep:
         final = self.stages[-1]
         sizes = 8 * self.spread.length, 4 * final.width * final.table.shape[1]
         has_twiddles, has_final = self._fitting(wanted, sizes)
-        self._held.tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
+        held.tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
         if not has_final:
-            self._held.tools.stream = Stream(final.chunk * final.width, nl.float32)
+            held.tools.stream = Stream(final.chunk * final.width, nl.float32)
         wanted += final.pieces() if has_final else []
         loaded = iter(load_tables(wanted + (self._twiddles.pieces() if has_twiddles else [])))
         for tabled in self.stages if has_final else self.stages[:-1]:
@@ -248,7 +242,7 @@ class FourStep:
 
         before: factors of the inputs. weigh: what multiplies the results.
         """
-        chunks = self.inputs.chunks(source, rows, before)
+        pieces = self.inputs.chunks(source, rows, before)
         yield TURN
         while self.spread.is_long and self._is_busy:
             yield TURN  # SBUF holds two long states: the block before has to leave the stages
@@ -257,7 +251,7 @@ class FourStep:
         sums, columns, length = Sums(), self.spread.columns, self.spread.length
         if self.stages:
             state = new_state(self.stages[0].stage, columns, rows.each, nl.float32)
-            tasks = self._openings(chunks, state, sums)
+            tasks = self._openings(pieces, state, sums)
             yield from tasks
             yield TURN
             moving = self._stages(state, rows, sums)
@@ -267,10 +261,10 @@ class FourStep:
         else:
             self._is_busy = False
             results = sbuf((columns, 2, rows.each, length))
-            yield from self._openings(chunks, results, sums)
+            yield from self._openings(pieces, results, sums)
         if not self.spread.is_long:
             yield TURN  # the sums follow twiddles of another block, and have time
-        yield After(partial(finish_sums, sums))
+        yield After(sums.finish)
         yield TURN
         tasks = self._closings(results, target, rows, weigh)
         del results
@@ -278,7 +272,7 @@ class FourStep:
 
     # The first stage, which leaves c on partitions.
 
-    def _openings(self, chunks: list[Chunk], state: Tensor, sums: Sums) -> Block:
+    def _openings(self, pieces: list[Chunk], state: Tensor, sums: Sums) -> Block:
         """Yield the first stage of a block, into the state of the next stage or into results.
 
         A product contracts the digits a1 for one a' of one row, where a' is what a1 leaves of a.
@@ -286,15 +280,15 @@ class FourStep:
         spread, stages = self.spread, self.stages
         most = max(1, PSUM_BANK // (2 * spread.first)) if spread.parts == 1 else 1
         run = stages[0].stage.left if stages else 1  # a' that are neighbours in the state
-        each = self.inputs.each(chunks[0].rows)
-        for chunk in chunks:
+        each = self.inputs.each(pieces[0].rows)
+        for chunk in pieces:
             low = chunk.low // spread.columns
             end = low + chunk.size // spread.columns
-            together = max(1, most // (end - low)) if len(chunks) == 1 else 1
+            together = max(1, most // (end - low)) if len(pieces) == 1 else 1
             is_first = True
-            for row in range(0, each, together):
+            for row, rows in chunks(each, together):
                 for digit, count in _runs(low, end, run, most):
-                    products = Products(chunk, row, min(together, each - row), digit, count)
+                    products = Products(chunk, row, rows, digit, count)
                     yield self._opened(products, state, sums, is_first)
                     is_first = False
             yield After(self.inputs.release)
@@ -337,8 +331,7 @@ class FourStep:
             if self.stages:
                 evacuate(bank, target)
             else:
-                assert self.held.factors is not None
-                twiddle(target, bank, factor_views(self.held.factors, 0, target.shape), sums)
+                sums.twiddle(target, bank, factor_views(self.held.factors, 0, target.shape))
         if self.stages:
             yield
 
@@ -363,7 +356,6 @@ class FourStep:
     def _contract(self, dst: Tensor, chunk: Chunk, place: int, row: int, digit: int) -> None:
         """Multiply one a' of one row, into PSUM [columns, part, k1]."""
         spread, tile, first = self.spread, chunk.tile, self.held.first
-        assert tile is not None
         radix, whole = spread.first, columns_read(spread.columns)
         at = column_of(spread, chunk, row, digit, 0)
         if spread.parts == 2:
@@ -382,7 +374,6 @@ class FourStep:
     def _stages(self, state: Tensor, rows: Rows, sums: Sums) -> Generator[Item, None, Tensor]:
         """Yield the other stages of a block; return its results [C, 2, rows, A], times twiddles."""
         tools = self.held.tools
-        assert tools is not None
         for tabled, after in pairwise(self.stages):
             following = new_state(after.stage, self.spread.columns, rows.each, nl.float32)
             put = into_state(tabled.stage, after.stage, following, rows.each)
@@ -408,16 +399,15 @@ class FourStep:
         length = self.spread.length
         most = STORED if length <= LONG else PSUM_BANK
         together = max(1, most // length)
-        for top in range(0, rows.each, together):
-            for low in range(0, length, most):
-                count, size = min(together, rows.each - top), min(most, length - low)
+        for top, count in chunks(rows.each, together):
+            for low, size in chunks(length, most):
                 store = Store(target, Place(rows.first + top, low, length), count, size, weigh)
                 each = max(1, PSUM_BANK // size)
-                for row in range(top, top + count, each):
-                    for start in range(low, low + size, PSUM_BANK):
-                        end = min(start + PSUM_BANK, low + size)
-                        data = state[:, :, row : min(row + each, top + count), start:end]
-                        yield self._closed(data, store, row - top, start - low)
+                block = state[:, :, top : top + count, low : low + size]
+                for row, held in chunks(count, each):
+                    for start, columns in chunks(size, PSUM_BANK):
+                        data = block[:, :, row : row + held, start : start + columns]
+                        yield self._closed(data, store, row, start)
                 yield After(store.finish)
 
     def _closed(self, state: Tensor, store: Store, row: int, low: int) -> Task:
@@ -485,11 +475,9 @@ class Transforms:
     weigh: Weigh | None = None
 
     def setup(self) -> None:
-        """Load the tables."""
         self.kernel.setup()
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Transform some lines."""
         source, target = replace(self.source, base=rows.base), replace(self.target, base=rows.base)
         return self.kernel.block(source, target, rows, weigh=self.weigh)
 

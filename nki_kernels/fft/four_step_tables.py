@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..base.engines import PARTITIONS, WHOLE_RADIX, columns_read
-from ..base.roots import roots
+from ..base.roots import dft_matrix
 from ..base.table_terms import Array, TableSpec, table_spec
 from .stage import MAX_RADIX, Stage, stage_spec, stage_table, stages_of
 from .twiddles import twiddle_table
@@ -30,11 +30,7 @@ def four_step_tables(
     Args:
         n: length of the transform, up to 2^20.
         radices: r1, ..., C with product n, at least two, each 2 to 128.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
     if math.prod(radices) != n or len(radices) < 2:
         raise ValueError(f"radices {radices}: there must be two or more, with the product n = {n}")
@@ -46,9 +42,9 @@ def four_step_tables(
     if stages:
         twiddle = twiddle_table(stages[-1], last, inverse)
     else:
-        w = roots(np.outer(np.arange(last), np.arange(first)), n, inverse)
+        w = dft_matrix(n, inverse, last, first)
         twiddle = np.concatenate([w.real, w.imag], 1).astype(np.float32)[:, None]
-    w = roots(np.outer(np.arange(last), np.arange(last)), last, inverse)
+    w = dft_matrix(last, inverse)
     closing = np.zeros((last, 3, columns_read(last)), np.float32)
     closing[:, :, :last] = np.stack([w.real, w.imag, -w.imag], 1)
     return (
@@ -75,7 +71,7 @@ def inner_stages(radices: tuple[int, ...]) -> list[Stage]:
 
 def _opening_table(radix: int, inverse: bool, scale: float) -> Array:
     """Return the first of ``four_step_tables``: rows (part, j), columns (part, k)."""
-    w = scale * roots(np.outer(np.arange(radix), np.arange(radix)), radix, inverse)
+    w = scale * dft_matrix(radix, inverse)
     matrix = np.block([[w.real, w.imag], [-w.imag, w.real]]).astype(np.float32)
     if radix > WHOLE_RADIX:
         return matrix.reshape(2, radix, 2 * radix).swapaxes(0, 1).copy()

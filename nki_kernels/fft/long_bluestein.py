@@ -32,7 +32,7 @@ from ..base.packing import unpack
 from ..base.pipeline import TURN, Block, Item, in_turn
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tensor import Tensor
-from .bluestein import chirp_factors, parts_by_row
+from .bluestein import check_long, chirp_factors, parts_by_row
 from .four_step import FourStep, Weigh
 from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables
 from .spread_lines import STORED, Factors, Inputs, Lines, Place, spread_of
@@ -52,17 +52,9 @@ def long_bluestein_tables(
     Args:
         n: length of the transform, at least 1.
         radices: r1, ..., C with product M >= 2 n - 1; r1 is 65 to 128.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
-    m = math.prod(radices)
-    if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
-    if 2 * radices[0] <= PARTITIONS:
-        raise ValueError(f"radices {radices}: the first must be 65 to 128")
+    m = check_long(n, radices)
     opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     first, last = radices[0], radices[-1]
     # The second transform works on swapped parts, which means on i times the conjugate.
@@ -125,7 +117,6 @@ class Convolution:
     closing: Factors  # the chirp of results, [C, 2, M/C]
 
     def setup(self) -> None:
-        """Load the tables of the transforms."""
         self.kernel.setup()
 
     def block(self, rows: Rows, number: int) -> Block:
@@ -149,6 +140,5 @@ class Convolution:
         return in_turn(blocks, replace(kernel.order, begun=2))
 
     def _weigh(self, results: Tensor, place: Place) -> None:
-        """Multiply results [C, 2, rows, n] by the chirp."""
         tile = self.closing.load(place.low, results.shape[3], 0)
         multiply_complex(results, results, factor_views(tile, 0, results.shape))

@@ -40,6 +40,7 @@ from ..base.engines import (
     DMA_RUN,
     NARROW,
     PSUM_BANK,
+    chunks,
     clear,
     cuts,
     evacuate,
@@ -167,18 +168,6 @@ def block_rows(batch: int, product: Product, slab: Slab) -> int:
     return slabs * slab.rows
 
 
-def multiply_rows(
-    source: Sequence[HbmRows], target: Sequence[HbmRows], product: Product, matrix: Tensor
-) -> None:
-    """Multiply the rows of source by a table, which contains a copy for every row of a slab.
-
-    source, target: the parts of the rows and of their results. matrix: HBM [numbers contracted,
-    numbers of results], both times the rows of a slab; or two such tables, whose sum is meant.
-    """
-    check_matrix(matrix, product.numbers, product.results, PARTITIONS)
-    RowProducts(source, target, product, matrix).run()
-
-
 @dataclass(frozen=True)
 class Ready:
     """A block whose rows may be multiplied."""
@@ -191,14 +180,17 @@ class Ready:
 
 @dataclass
 class RowProducts:
-    """What all blocks of a launch share."""
+    """Products of the rows of source with a table, which has a copy for every row of a slab."""
 
-    source: Sequence[HbmRows]
-    target: Sequence[HbmRows]
+    source: Sequence[HbmRows]  # the parts of the rows
+    target: Sequence[HbmRows]  # those of the results
     product: Product
+    # HBM [numbers contracted, numbers of results], both times the rows of a slab; or two such
+    # tables, whose sum is meant
     matrix: Tensor
 
     def __post_init__(self) -> None:
+        check_matrix(self.matrix, self.product.numbers, self.product.results, PARTITIONS)
         self.terms = table_terms(self.matrix, 2)
         self.slab = slab_of(self.product, self.terms[0].shape[0] // self.product.numbers)
         self.dtype = data_dtype(self.matrix, 2)
@@ -249,7 +241,6 @@ class RowProducts:
         return [table]
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         product, slab = self.product, self.slab
         data, pieces = self._load(rows, number)
         guard = guarded(data, 2.0 * product.numbers, self.do_rows_meet)
@@ -297,8 +288,7 @@ class RowProducts:
         together = 1
         if len(operands) * len(self.tables) == 1:
             together = min(slabs, PSUM_BANK // (slab.each * self.product.results))
-        for low in range(0, slabs, together):
-            count = min(together, slabs - low)
+        for low, count in chunks(slabs, together):
             rows = (count * slab.each, self.product.result_parts, self.product.result)
             columns = padded_columns(ready.rows.partitions, 0)
             banks = [psum((columns, *rows)) for _ in range(slab.tiles)]

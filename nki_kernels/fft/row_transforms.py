@@ -15,7 +15,7 @@ from itertools import pairwise
 from nki_sim.hardware import PARTITIONS
 
 from ..base.chip import transposes_mix_rows
-from ..base.engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from ..base.engines import DMA_RUN, SMALLEST_SBUF, chunks, clear, itemsize, sbuf, transfer
 from ..base.isa import nisa
 from ..base.launch import (
     HbmRows,
@@ -31,6 +31,7 @@ from ..base.launch import (
 )
 from ..base.pipeline import TURN, Block, Order
 from ..base.row_guard import guarded, prepare_guard
+from ..base.table_terms import data_dtype
 from ..base.tables import Stream, load_identity, load_tables
 from ..base.tensor import Tensor
 from .stage_products import (
@@ -40,7 +41,6 @@ from .stage_products import (
     into_rows,
     natural_rows,
     new_state,
-    states_dtype,
     transform,
 )
 
@@ -51,41 +51,23 @@ _AHEAD = 4  # blocks of input that are loaded at a time, if they fit
 _COPIED = 2048  # numbers a partition of input that are copied at a time
 
 
-def transform_rows(
-    source: Sequence[HbmRows],
-    target: Sequence[HbmRows],
-    transforms: Sequence[Sequence[Tabled]],
-    each: int,
-    growth: float,
-) -> None:
-    """Transform the rows of source into target, each the real and the imaginary part.
+@dataclass
+class RowTransforms:
+    """Transforms of the rows of source into target, each the real and the imaginary part.
 
     Zeros follow rows that are shorter than the transform; outputs beyond the target's columns are
     not stored.
-
-    Args:
-        source, target: where the rows are.
-        transforms: stages of one transform after the other; each reads in natural order what the
-            one before made.
-        each: rows of a partition in a block, at most.
-        growth: as for ``begin_guard``.
     """
-    RowTransforms(source, target, transforms, each, growth).run()
-
-
-@dataclass
-class RowTransforms:
-    """What all blocks of a launch share."""
 
     source: Sequence[HbmRows]
     target: Sequence[HbmRows]
-    transforms: Sequence[Sequence[Tabled]]
-    each: int
-    growth: float
+    transforms: Sequence[Sequence[Tabled]]  # each reads in natural order what the one before made
+    each: int  # rows of a partition in a block, at most
+    growth: float  # as for ``RowGuard``
 
     def __post_init__(self) -> None:
         self.stages = [tabled for stages in self.transforms for tabled in stages]
-        self.dtype = states_dtype(self.stages[0])
+        self.dtype = data_dtype(self.stages[0].table, 3)  # of the states between stages
         self.first, self.last = self.stages[0].stage, self.stages[-1].stage
         self.size = itemsize(self.dtype) * (self.each * self.first.numbers + self.first.padding)
         self.ahead = min(_AHEAD, _LOADED // self.size)
@@ -141,7 +123,6 @@ class RowTransforms:
         return resident
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         if self.ahead == 1 and number > 0:
             yield TURN  # the block before has to leave the only tile for inputs
         state, x = self._load(rows, number)
@@ -194,15 +175,13 @@ class RowTransforms:
             if held < self.first.inputs:
                 clear(x[:, :, part, held:])
             # The copy proceeds in steps, between which VectorE has its turns on v2.
-            for low in range(0, held, _COPIED):
-                high = min(low + _COPIED, held)
-                data = staged[:, :, low:high]
-                nisa.tensor_copy(dst=x[:, :, part, low:high], src=data, engine=nisa.engine.gpsimd)
+            for low, count in chunks(held, _COPIED):
+                place, data = (t[..., low : low + count] for t in (x[:, :, part], staged))
+                nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.gpsimd)
         return state, x
 
 
 def _row_of(x: Tensor, row: int) -> Tensor:
-    """Return a row of [P, row, part, n]."""
     return x[:, row]
 
 

@@ -42,6 +42,7 @@ from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
     WHOLE_RADIX,
+    chunks,
     clear,
     hbm,
     multiply_banks,
@@ -55,7 +56,7 @@ from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Task
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tensor import Tensor
-from .bluestein import chirp_factors, parts_by_row
+from .bluestein import check_long, chirp_factors, parts_by_row
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
     FirstPass,
@@ -91,17 +92,9 @@ def split_bluestein_tables(
     Args:
         n: length of the transform, at least 1.
         radices: P, r1, ..., C with product M >= 2 n - 1; P is 65 to 128.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
-    m = math.prod(radices)
-    if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
-    if radices[0] <= WHOLE_RADIX:
-        raise ValueError(f"radices {radices}: the first must be 65 to 128")
+    m = check_long(n, radices)
     geometry = checked_geometry(m, radices)
     opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     count, size, last = geometry.count, geometry.size, radices[-1]
@@ -289,7 +282,6 @@ class ClosingPass(PieceByPiece):
     matrices: Tensor
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Close one pair."""
         shared, geometry, sides = self.shared, self.shared.geometry, self.chirp.sides(rows.first)
         pieces, matrices = [], []
         for index, side in enumerate(sides):
@@ -302,8 +294,8 @@ class ClosingPass(PieceByPiece):
         chirp = self.chirp.load(rows.first, number)
         yield TURN
         result = sbuf((sides[-1].held.stop, 2, geometry.piece))
-        for start in range(0, geometry.piece, PSUM_BANK):
-            columns = slice(start, min(start + PSUM_BANK, geometry.piece))
+        for start, count in chunks(geometry.piece, PSUM_BANK):
+            columns = slice(start, start + count)
             some = [piece[:, :, columns] for piece in pieces]
             yield self._products(some, matrices, chirp, result, columns)
         yield After(partial(self._store, result, sides))

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -55,6 +55,8 @@ from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
     SPLIT_TERMS,
+    addressed,
+    chunks,
     evacuate,
     hbm,
     multiply,
@@ -169,13 +171,8 @@ def split_four_step_tables(
     twiddles are [L, 2, W].
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: P, then the radices of a four-step plan for Q = n / P.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
@@ -267,20 +264,14 @@ class Shared:
         self.inputs = Inputs(spread, min(tiles, spread.tiles))
         self.kernel = FourStep(spread, tables[2:], self.inputs)
         self.matrices, self._twiddle_table = tables[:2]
-        self._held: Held | None = None
+        self.held = Held()
         self._scratch: dict[bool, list[Lines]] = {}
 
     def setup(self) -> None:
         """Load the tables that stay in SBUF."""
-        self._held = None  # if it is of a count, whose tables take no room any more
-        self._held = Held(load_tables([self._twiddle_table])[0], load_identity())
+        held = self.held = Held()  # those of a count take no room any more
+        (held.twiddle,), held.identity = load_tables([self._twiddle_table]), load_identity()
         self.kernel.setup()
-
-    @property
-    def held(self) -> Held:
-        """The tables in SBUF, after ``setup``."""
-        assert self._held is not None
-        return self._held
 
     def tile(self, number: int) -> Tensor:
         """Return the tile of the ``number``-th piece, [128, 2, W]; tiles take turns."""
@@ -290,9 +281,8 @@ class Shared:
     def piece_matrices(self, rows: Rows) -> Tensor:
         """Return a view of Wr and Wi of a piece in HBM, [L, 2, L]."""
         lanes, at = self.geometry.lanes, rows.first * self.geometry.piece
-        pattern = [[2 * lanes, lanes], [lanes, 2], [1, lanes]]
-        table = self.matrices
-        return table.ap(pattern, at * table.shape[1], scalar_offset=rows.base)
+        pattern, table = [[2 * lanes, lanes], [lanes, 2], [1, lanes]], self.matrices
+        return addressed(table, pattern, at * table.shape[1], rows.base)
 
     def scratch(self, is_shared: bool) -> list[Lines]:
         """Return two scratches of P rows of Q numbers, which both programs write, or only this."""
@@ -307,12 +297,12 @@ class Shared:
         return self._scratch[is_shared]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Held:
     """Tables in SBUF."""
 
-    twiddle: Tensor  # [L, 2, W]
-    identity: Tensor  # [128, 128]
+    twiddle: Tensor = field(init=False)  # [L, 2, W]
+    identity: Tensor = field(init=False)  # [128, 128]
 
 
 @dataclass(frozen=True)
@@ -387,7 +377,6 @@ class SplitRows:
         return sum(one.instructions for one in self.passes(Rows(None, 0, 1, 1), False))
 
     def setup(self) -> None:
-        """Load the tables that stay in SBUF."""
         self.shared.setup()
 
     def block(self, rows: Rows, number: int) -> Block:
@@ -438,7 +427,6 @@ class FirstPass(PieceByPiece):
     """The DFTs over p and the twiddles, piece by piece, into the scratch."""
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Transform one piece."""
         shared, geometry = self.shared, self.shared.geometry
         source = by_piece(self.source, rows.base)
         tile = shared.tile(number)[0 : geometry.lanes]
@@ -456,8 +444,8 @@ class FirstPass(PieceByPiece):
         """
         geometry = self.shared.geometry
         result = sbuf((geometry.lanes, 2, geometry.piece))
-        for low in range(0, geometry.piece, PSUM_BANK):
-            columns = slice(low, min(low + PSUM_BANK, geometry.piece))
+        for low, count in chunks(geometry.piece, PSUM_BANK):
+            columns = slice(low, low + count)
             yield self._twiddled(x[:, :, columns], matrices, result, (columns, half))
         yield After(partial(self._store, result, rows))
 
@@ -471,7 +459,6 @@ class FirstPass(PieceByPiece):
         multiply_banks(result[:, :, columns], banks, self.shared.held.twiddle[:, :, columns])
 
     def _store(self, result: Tensor, rows: Rows) -> None:
-        """Store a piece [L, 2, W]."""
         for part in range(2):
             place = lanes_of(self.target, part, rows, self.shared.geometry)
             transfer(place, result[:, part], rows.base)
@@ -481,7 +468,6 @@ class LastPass(PieceByPiece):
     """The interleaving of the P results of the scratch, piece by piece."""
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Interleave one piece."""
         geometry = self.shared.geometry
         tile = self.shared.tile(number)[0 : geometry.lanes]
         for part in range(2):
@@ -490,9 +476,8 @@ class LastPass(PieceByPiece):
         each, together = geometry.piece // geometry.rows, PSUM_BANK // geometry.lanes
         for part in range(2):
             result = sbuf((geometry.rows, geometry.blocks, each, geometry.count))
-            for low in range(0, each, together):
-                some = range(low, min(low + together, each))
-                yield self._interleaved(tile[:, part], some, result)
+            for low, count in chunks(each, together):
+                yield self._interleaved(tile[:, part], range(low, low + count), result)
             yield After(partial(self._store, result, part, rows))
 
     def _interleaved(self, tile: Tensor, columns: range, result: Tensor) -> Task:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..base.engines import (
     HALF,
     PARTITIONS,
     WHOLE_RADIX,
+    addressed,
+    chunks,
     clear,
     columns_read,
     factor_views,
@@ -99,11 +101,8 @@ class Spread:
 
     def blocks(self, base: object, first: int, count: int) -> list[Rows]:
         """Return ``count`` transforms from ``first`` on, counted from a base, as blocks."""
-        end = first + count
-        return [
-            Rows(base, low, PARTITIONS, min(self.rows, end - low))
-            for low in range(first, end, self.rows)
-        ]
+        cuts = chunks(count, self.rows)
+        return [Rows(base, first + low, PARTITIONS, each) for low, each in cuts]
 
 
 def spread_of(radices: tuple[int, ...], batch: int) -> Spread:
@@ -141,12 +140,8 @@ class Lines:
 
     def view(self, part: int, pattern: Sequence[Sequence[int]], offset: int) -> Tensor:
         """Return a view of one part, ``offset`` numbers after the first line begins."""
-        return self.parts[part].ap(
-            pattern,
-            self.starts[part] + self.skip + offset,
-            scalar_offset=self.base,
-            indirect_dim=self.dimension,
-        )
+        start = self.starts[part] + self.skip + offset
+        return addressed(self.parts[part], pattern, start, self.base, self.dimension)
 
 
 @dataclass(frozen=True)
@@ -212,7 +207,7 @@ class Chunk:
     low: int
     size: int
     before: Factors | None  # factors of the inputs, [r1, 2, N / r1], for r1 > 64
-    tile: Tensor | None = None  # once the load has been issued
+    tile: Tensor = field(init=False)  # once the load has been issued
     factors: Tensor | None = None  # [128, 2, ...]
 
 
@@ -230,12 +225,10 @@ class Inputs:
     def chunks(self, lines: Lines, rows: Rows, before: Factors | None) -> list[Chunk]:
         """Return the chunks of a block, and load one; the others follow when it is read."""
         size, step = self.spread.size, self.spread.step
-        chunks = [
-            Chunk(lines, rows, low, min(step, size - low), before) for low in range(0, size, step)
-        ]
-        self._waiting.extend(chunks)
+        found = [Chunk(lines, rows, *cut, before) for cut in chunks(size, step)]
+        self._waiting.extend(found)
         self.start(1)
-        return chunks
+        return found
 
     def release(self) -> None:
         """The oldest chunk has been read."""
@@ -252,7 +245,6 @@ class Inputs:
         """Multiply the numbers of a chunk by the factors, if there are any."""
         if chunk.factors is None:
             return
-        assert chunk.tile is not None
         rows, half = chunk.rows.each, _LOADED // 2
         halves = chunk.tile[0 : self.spread.first, 0:_LOADED].reshape_dim(1, (2, half))
         numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
@@ -273,8 +265,7 @@ class Inputs:
         """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
         spread, rows, each, size = self.spread, chunk.rows, self.each(chunk.rows), chunk.size
         self._clear_beyond(tile, rows.each - (rows.each - 1) // each * each, each, size)
-        for start in range(0, rows.each, each):
-            count = min(each, rows.each - start)
+        for start, count in chunks(rows.each, each):
             for part in range(2):
                 low, column = start // each * HALF + part * spread.first, 0
                 if spread.parts == 2:

@@ -28,7 +28,8 @@ from ..base.engines import (
 )
 from ..base.isa import nisa
 from ..base.pipeline import TURN, After, Block, Task
-from ..base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
+from ..base.row_guard import mark_of
+from ..base.table_terms import PAIRS, evacuate_operand, table_terms
 from ..base.tables import Stream
 from ..base.tensor import Tensor
 from .stage import Group, Stage
@@ -290,11 +291,6 @@ def _transposed(
     return [[term[:, index] for term in found] for index in range(count)]
 
 
-def states_dtype(tabled: Tabled) -> Any:
-    """Return the dtype of the states between stages."""
-    return data_dtype(tabled.table, 3)
-
-
 # Puts.
 
 
@@ -346,15 +342,9 @@ def into_rows(stage: Stage, row_of: Callable[[int], Tensor], marks: Tensor | Non
     """
 
     def put(results: Results) -> None:
-        row = results.row
-        place = natural_places(stage, row_of(row), results.K, results.bank.shape[3])
-        mark = None if marks is None else marks[:, row : row + 1]
-        evacuate(
-            results.bank,
-            place,
-            is_scalar=results.is_scalar,
-            factor=stage.factor,
-            marks=mark,
-        )
+        bank, row, is_scalar = results.bank, results.row, results.is_scalar
+        place = natural_places(stage, row_of(row), results.K, bank.shape[3])
+        mark = mark_of(marks, row)
+        evacuate(bank, place, is_scalar=is_scalar, factor=stage.factor, marks=mark)
 
     return put

@@ -57,7 +57,7 @@ from ..base.launch import HbmRows
 from ..base.packing import unpack
 from ..base.table_terms import Array, TableSpec
 from ..base.tensor import Tensor
-from .row_transforms import transform_rows
+from .row_transforms import RowTransforms
 from .stage import check_radices, stage_spec, stage_table, stages_of
 from .stage_products import Tabled
 
@@ -135,4 +135,5 @@ def stockham_rows(
     n, stages = math.prod(radices), stages_of(radices)
     check_tables(tables, len(stages))
     tabled = [Tabled(stage, table) for stage, table in zip(stages, tables, strict=True)]
-    transform_rows(source, target, [tabled], max(stages[0].tiles, DMA_RUN // n), n)
+    each = max(stages[0].tiles, DMA_RUN // n)
+    RowTransforms(source, target, [tabled], each, n).run()

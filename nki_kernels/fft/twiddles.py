@@ -10,12 +10,10 @@ using PSUM there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from ..base import chip
-from ..base.engines import sbuf, transfer
+from ..base.engines import chunks, sbuf, times, transfer
 from ..base.isa import nisa, nl
 from ..base.roots import roots
 from ..base.table_terms import Array
@@ -27,40 +25,29 @@ _PIECE = 1024  # numbers of a streamed piece, at least
 _HELD = 1536  # numbers of a piece that stays in SBUF, which DMA loads at a time
 
 
-@dataclass
 class Sums:
     """Products of numbers with twiddles, which are added while the next products are made."""
 
-    target: Tensor | None = None  # [C, 2, ...], or None where there are no products to add
-    by_real: Tensor | None = None
-    by_imaginary: Tensor | None = None
+    def __init__(self) -> None:
+        self._products: tuple[Tensor, Tensor, Tensor] | None = None  # with the place of their sums
 
+    def twiddle(self, target: Tensor, bank: Tensor, factors: Sequence[Tensor]) -> None:
+        """Set target = PSUM [C, 2, ...] times factors, later; add the products before these."""
+        by_imaginary = times(bank, factors[1], False)
+        by_real = times(bank, factors[0], True)
+        self.finish()
+        self._products = target, by_real, by_imaginary
 
-def twiddle(target: Tensor, bank: Tensor, factors: Sequence[Tensor], sums: Sums) -> None:
-    """Set target = PSUM [C, 2, ...] times factors, later; add the products of the call before."""
-    by_imaginary, by_real = sbuf(bank.shape), product_tile(bank, True)
-    nisa.tensor_tensor(dst=by_imaginary, data1=bank, data2=factors[1], op=nl.multiply)
-    nisa.tensor_tensor(dst=by_real, data1=bank, data2=factors[0], op=nl.multiply)
-    finish_sums(sums)
-    sums.target, sums.by_real, sums.by_imaginary = target, by_real, by_imaginary
-
-
-def product_tile(bank: Tensor, is_last: bool) -> Tensor:
-    """Return a tile for the product of a PSUM tile: from v3 on, the last one takes its place."""
-    return bank if is_last and not chip.psum_port_is_shared() else sbuf(bank.shape)
-
-
-def finish_sums(sums: Sums) -> None:
-    """Add the products with twiddles, if there are any."""
-    if sums.target is None:
-        return
-    assert sums.by_real is not None and sums.by_imaginary is not None
-    for part, op in enumerate((nl.subtract, nl.add)):
-        target = sums.target[:, part]
-        data = sums.by_real[:, part].reshape(target.shape)
-        other = sums.by_imaginary[:, 1 - part].reshape(target.shape)
-        nisa.tensor_tensor(dst=target, data1=data, data2=other, op=op)
-    sums.target = sums.by_real = sums.by_imaginary = None
+    def finish(self) -> None:
+        """Add the products, if there are any."""
+        if self._products is None:
+            return
+        (target, by_real, by_imaginary), self._products = self._products, None
+        for part, op in enumerate((nl.subtract, nl.add)):
+            place = target[:, part]
+            data = by_real[:, part].reshape(place.shape)
+            other = by_imaginary[:, 1 - part].reshape(place.shape)
+            nisa.tensor_tensor(dst=place, data1=data, data2=other, op=op)
 
 
 class Twiddles:
@@ -77,11 +64,8 @@ class Twiddles:
     def pieces(self) -> list[Tensor]:
         """Return the table in HBM in pieces, for ``hold``."""
         self._set_piece(_HELD)
-        products = self._table.shape[1]
-        return [
-            self._table[:, low : min(low + self._each, products)]
-            for low in range(0, products, self._each)
-        ]
+        cuts = chunks(self._table.shape[1], self._each)
+        return [self._table[:, low : low + count] for low, count in cuts]
 
     def hold(self, tiles: Sequence[Tensor]) -> None:
         """Use the pieces that are loaded."""
@@ -134,7 +118,7 @@ def into_twiddled(stage: Stage, state: Tensor, twiddles: Twiddles, sums: Sums) -
 
     def put(results: Results) -> None:
         place = natural_places(stage, state[:, :, results.row], results.K, results.bank.shape[3])
-        twiddle(place, results.bank, twiddles.factors(results), sums)
+        sums.twiddle(place, results.bank, twiddles.factors(results))
 
     return put
 
@@ -147,8 +131,8 @@ def twiddle_table(stage: Stage, columns: int, inverse: bool) -> Array:
     slabs, radix, length = stage.slabs, stage.produced, stage.outputs
     found = []
     each = stage.most if stage.pieces == 1 else 1  # products of a PSUM bank
-    for first in range(0, stage.products, each):
-        products = np.arange(first, min(first + each, stage.products))
+    for first, count in chunks(stage.products, each):
+        products = first + np.arange(count)
         for tile in range(stage.tiles):
             K = (products[:, None] * stage.tiles + tile) * slabs + np.arange(slabs)
             outputs = K.ravel() + stage.done * np.arange(radix)[:, None]

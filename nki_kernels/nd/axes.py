@@ -34,8 +34,7 @@ from ..base.packing import unpack
 from ..base.tensor import Tensor
 from ..fft.dft_gemm import dft_gemm_rows
 from ..fft.stockham import stockham_rows
-from ..real.real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
-from ..real.real_stockham import inverse_real_stockham_rows, real_stockham_rows
+from ..real.real_stockham import real_stockham_rows
 from .columns import HbmColumns
 from .strided_stockham import transform_columns
 
@@ -186,21 +185,19 @@ def check_passes(passes: Any, dimensions: int) -> None:
 def run_rows(source: Sequence[Part], target: Sequence[Part], item: Pass) -> None:
     """Run a pass along the last axis."""
     x, y = [part.rows() for part in source], [part.rows() for part in target]
-    n, radices, tables = item.n, item.radices, item.tables
-    run = {  # by the kind of the pass, and by how many parts its source has
-        (DFT_GEMM, 2): lambda: dft_gemm_rows(x, y, n, tables[0]),
-        (STOCKHAM, 2): lambda: stockham_rows(x, y, radices, tables),
-        (REAL_DFT_GEMM, 1): lambda: real_dft_gemm_rows(x[0], y, n, tables[0]),
-        (REAL_DFT_GEMM, 2): lambda: inverse_real_dft_gemm_rows(x, y[0], n, tables[0]),
-        (REAL_STOCKHAM, 1): lambda: real_stockham_rows(x[0], y, radices, tables),
-        (REAL_STOCKHAM, 2): lambda: inverse_real_stockham_rows(x, y[0], radices, tables),
-    }
-    if (item.kind, len(source)) not in run or item.axis + 1 != len(source[0].shape):
+    # by the kind of the pass, and by how many parts its source has
+    allowed = [(DFT_GEMM, 2), (STOCKHAM, 2)]
+    allowed += [(kind, count) for kind in (REAL_DFT_GEMM, REAL_STOCKHAM) for count in (1, 2)]
+    if (item.kind, len(source)) not in allowed or item.axis + 1 != len(source[0].shape):
         raise ValueError(
             f"argument 'passes' has kind {item.kind} for {len(source)} parts along axis "
-            f"{item.axis}, allowed are {list(run)} along the last axis"
+            f"{item.axis}, allowed are {allowed} along the last axis"
         )
-    run[item.kind, len(source)]()
+    if item.kind in (DFT_GEMM, REAL_DFT_GEMM):
+        dft_gemm_rows(x, y, item.n, item.tables[0])
+    else:
+        run = stockham_rows if item.kind == STOCKHAM else real_stockham_rows
+        run(x, y, item.radices, item.tables)
 
 
 def parts_of(shape: Sequence[int], count: int = 2, pitch: int = 0) -> list[Part]:

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.counting import counted
-from ..base.engines import NARROW, PSUM_BANK, element_count
+from ..base.engines import NARROW, PARTITIONS, PSUM_BANK, element_count
 from ..base.isa import nl
 from ..base.launch import Share
 from ..base.pipeline import Block, Order, in_turn, pipeline

@@ -92,11 +92,7 @@ def resident_planes_tables(
     Args:
         rows, columns: sizes of an image, powers of two from 256 to 4096 and from 128 to 2048,
             up to 2^20 points.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        Four float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -173,12 +169,11 @@ class Images:
             self._load_last_tables()
 
     def _load_last_tables(self) -> None:
-        """Load the tables of the last two stages, which come after the rows of the first image."""
+        # They come after the rows of the first image.
         if len(self.tables) == 2:
             self.tables += load_tables(self.in_hbm[2:4])
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One image, from HBM to HBM."""
         pieces = [Piece(rows, first) for first in range(0, self.rows // 2, 2)]
         yield from self.ring.ask(pieces)
         products = Products(self.identity)

@@ -21,6 +21,7 @@ from ..base.engines import (
     HALF,
     PARTITIONS,
     Turns,
+    chunks,
     element_count,
     multiply_row_tile,
     psum,
@@ -134,8 +135,7 @@ def for_arrays(x: Tensor, work: Work, together: int) -> None:
     """
 
     def split(base: object, first: int, count: int) -> list[Rows]:
-        lows = range(0, count, together)
-        return [Rows(base, first + low, 1, min(together, count - low)) for low in lows]
+        return [Rows(base, first + low, 1, each) for low, each in chunks(count, together)]
 
     for_rows(x.shape[0], work, together, split, Order(1))
 

@@ -40,7 +40,7 @@ from ..base.isa import nisa, nki, nl
 from ..base.launch import Rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Task
-from ..base.roots import roots
+from ..base.roots import dft_matrix
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_identity, load_tables
 from ..base.tensor import Tensor
@@ -84,8 +84,7 @@ def resident_volumes_tables(
     Args:
         shape: (n0, n1, n2), each 64 or 128.
         is_real: whether the data is real.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
+        inverse, scale: as for ``stockham_tables``.
 
     Returns:
         Three float32 arrays, of n2, n0 and n1.
@@ -94,26 +93,16 @@ def resident_volumes_tables(
         raise ValueError(f"shape {shape}: the kernel {reason}")
     n0, n1, n2 = shape
     kept = outputs(shape, is_real)
-    last = real_matrices(_matrix(n1, inverse)[:HALF])
+    last = real_matrices(dft_matrix(n1, inverse)[:HALF])
     if n1 > HALF:
         last = np.concatenate([last[..., 0::2], last[..., 1::2]])
     found = (
-        real_matrices(scale * _matrix(n2, inverse))[:, : 1 if is_real else 2, :, :kept],
-        real_matrices(_matrix(n0, inverse)),
+        real_matrices(scale * dft_matrix(n2, inverse))[:, : 1 if is_real else 2, :, :kept],
+        real_matrices(dft_matrix(n0, inverse)),
         last.reshape(-1, 2, 2, _STEPS, _PRODUCED).swapaxes(2, 3),
     )
-    return tuple(
-        np.tile(table.reshape(*table.shape[:2], -1), (PARTITIONS // len(table), 1, 1)).astype(
-            np.float32
-        )
-        for table in found
-    )
-
-
-def _matrix(n: int, inverse: bool) -> Array:
-    """Return the DFT matrix, complex [input, output]."""
-    i = np.arange(n)
-    return roots(np.outer(i, i), n, inverse)
+    flat = [table.reshape(*table.shape[:2], -1).astype(np.float32) for table in found]
+    return tuple(np.tile(table, (PARTITIONS // len(table), 1, 1)) for table in flat)
 
 
 def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[TableSpec, ...]:
@@ -178,11 +167,9 @@ class Volumes:
         self.ring = Ring(self._load, shape, _RING // element_count(shape[1:]))
 
     def setup(self) -> None:
-        """Load the tables."""
         self.identity, self.tables = load_identity(), load_tables(self.in_hbm)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Some volumes, from HBM to HBM."""
         pieces = [Piece(rows, first) for first in range(0, self.n1, self.count)]
         yield from self.ring.ask(pieces)
         # Where n1 = 128, VectorE has the sums and differences, too.

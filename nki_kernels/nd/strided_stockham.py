@@ -40,20 +40,19 @@ from itertools import islice
 
 import numpy as np
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.arguments import check_dimensions, check_factors, check_shapes, check_tables
 from ..base.chip import transposes_mix_rows
-from ..base.engines import PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
+from ..base.engines import PARTITIONS, PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
 from ..base.isa import nki, nl
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Task
-from ..base.roots import roots
+from ..base.roots import dft_matrix, roots
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_tables
 from ..base.tensor import Tensor
 from .column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from .columns import ColumnBlock, HbmColumns, for_columns
+from .resident_products import real_matrices
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2
@@ -87,13 +86,8 @@ def strided_stockham_tables(
     then zeros up to P of at least 64.
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: one or two radices with product n, each 2 to 64.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        One or two float32 arrays.
     """
     if len(radices) not in (1, 2) or math.prod(radices) != n:
         raise ValueError(f"radices {radices}: must be one or two with the product n = {n}")
@@ -104,14 +98,15 @@ def strided_stockham_tables(
     w = roots(np.arange(left)[:, None, None] * outputs, n, inverse)  # [m, K, q]
     if len(radices) == 1:
         w *= scale
-    closing = _real_matrix(w).reshape(2 * left, radix, 2 * left).astype(np.float32)
+    # [part, m, K, part', q]
+    closing = real_matrices(w).transpose(1, 0, 3, 2, 4).astype(np.float32)
+    closing = closing.reshape(2 * left, radix, 2 * left)
     closing = np.pad(closing, ((0, 0), (0, 0), (0, columns_read(2 * left) - 2 * left)))
     if len(radices) == 1:
         return (closing,)
     g = slabs_together(radix, left)
-    j = np.arange(radix)
-    first = scale * roots(np.outer(j, j), radix, inverse)
-    opening = np.einsum("ajbk,st->ajskbt", _real_matrix(first[:, None])[:, :, 0], np.eye(g))
+    first = real_matrices(scale * dft_matrix(radix, inverse))
+    opening = np.einsum("jabk,st->ajskbt", first, np.eye(g))
     size = 2 * g * radix
     return opening.reshape(size, size).astype(np.float32), closing
 
@@ -130,13 +125,6 @@ def radix_pairs(n: int) -> list[tuple[int, int]]:
     """Return pairs of radices of a length, the likeliest first: those with a large last radix."""
     lasts = [r for r in range(MAX_STRIDED_RADIX, 1, -1) if n % r == 0 and n > r]
     return [(n // last, last) for last in lasts if n // last <= MAX_STRIDED_RADIX]
-
-
-def _real_matrix(w: Array) -> Array:
-    """Return complex [i, K, o] as the real matrices [part, i, K, part', o]."""
-    real = np.stack([w.real, w.imag], 2)
-    imaginary = np.stack([-w.imag, w.real], 2)
-    return np.stack([real, imaginary])
 
 
 @nki.jit

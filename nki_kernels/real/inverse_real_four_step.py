@@ -38,12 +38,14 @@ from functools import partial
 from ..base.arguments import check_factors, rows_and_length
 from ..base.engines import (
     PSUM_BANK,
+    chunks,
     evacuate,
     hbm,
     multiply,
     multiply_tile,
     psum,
     sbuf,
+    times,
     transfer,
 )
 from ..base.isa import nisa, nki, nl
@@ -52,7 +54,7 @@ from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Single, Task, by_age
 from ..base.tables import load_identity
 from ..base.tensor import Tensor
-from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows, times
+from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows
 from .real_four_step_tables import inverse_digits
 
 _RING = 2  # input tiles
@@ -94,14 +96,12 @@ class ToReal(SpreadRows):
         self.order = Order(4 if digits.length <= _LONG else 2, spread=by_age)
 
     def setup(self) -> None:
-        """Load the tables."""
         self.first, self.twiddle, *middle, self.last = self.load_tables()
         if middle:
             self.middle = middle[0]
         self.identity = load_identity()
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Transform a bundle."""
         digits = self.digits
         columns, slots, middle = digits.columns, digits.slots, digits.middle
         x = self._load(rows, number)
@@ -173,10 +173,9 @@ class ToReal(SpreadRows):
         digits, rows = self.digits, terms[0].shape[1]
         most = PSUM_BANK // digits.middle
         each = most // digits.slots if digits.middle == 1 else 1
-        for row in range(0, rows, each):
-            for slot in range(0, digits.slots, most):
-                end, high = min(row + each, rows), min(slot + most, digits.slots)
-                data = [term[:, row:end, slot:high] for term in terms]
+        for row, count in chunks(rows, each):
+            for slot, size in chunks(digits.slots, most):
+                data = [term[:, row : row + count, slot : slot + size] for term in terms]
                 yield Single(partial(self._opened, data, row, slot, put))
 
     def _opened(self, terms: Sequence[Tensor], row: int, slot: int, put: Sums) -> None:
@@ -243,9 +242,9 @@ class ToReal(SpreadRows):
     def _close(self, last: Tensor, result: Tensor) -> Block:
         """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
         runs, tiles = last.shape[1], self.digits.tiles
-        for first in range(0, runs, RUNS * tiles):
-            end = min(first + RUNS * tiles, runs)
-            yield self._closed(last[:, first:end], result[:, first:end])
+        for first, count in chunks(runs, RUNS * tiles):
+            some = slice(first, first + count)
+            yield self._closed(last[:, some], result[:, some])
 
     def _closed(self, runs: Tensor, result: Tensor) -> Task:
         """Transpose runs, as many as fill the array together, and multiply them in row tiles."""

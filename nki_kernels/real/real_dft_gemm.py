@@ -20,19 +20,15 @@ the columns. The limit is DMA, which moves half the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..base.arguments import rows_and_length
 from ..base.engines import PARTITIONS, hbm
 from ..base.isa import nki
 from ..base.launch import HbmRows
-from ..base.roots import roots
+from ..base.roots import dft_matrix
 from ..base.table_terms import Array, TableSpec, table_spec
-from ..base.tensor import Tensor
-from ..fft.dft_gemm import MAX_LENGTH
-from ..fft.row_products import Product, multiply_rows
+from ..fft.dft_gemm import MAX_LENGTH, dft_gemm_rows
 
 
 def contracted_half(n: int) -> int:
@@ -50,8 +46,7 @@ def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> A
 
     Args:
         n: length of the transform, 1 to 256.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
+        inverse, scale: as for ``stockham_tables``.
 
     Returns:
         [gN, 2g (N//2+1)], float32; the columns are (transform, part, k).
@@ -82,8 +77,7 @@ def _roots(n: int, inverse: bool) -> Array:
     """Return exp(-+2 pi i n k / N), [N, N//2+1]."""
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
-    w: Array = roots(np.outer(np.arange(n), np.arange(n // 2 + 1)), n, inverse)
-    return w
+    return dft_matrix(n, inverse, n, n // 2 + 1)
 
 
 def real_dft_gemm_spec(n: int) -> TableSpec:
@@ -113,16 +107,8 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
     half = n // 2 + 1
     y_re, y_im = hbm((batch, half)), hbm((batch, half))
     target = [HbmRows(y_re, half), HbmRows(y_im, half)]
-    real_dft_gemm_rows(HbmRows(x, n), target, n, matrix)
+    dft_gemm_rows([HbmRows(x, n)], target, n, matrix)
     return y_re, y_im
-
-
-def real_dft_gemm_rows(source: HbmRows, target: Sequence[HbmRows], n: int, matrix: Tensor) -> None:
-    """Write half spectra of the rows of source to the two parts of target.
-
-    Zeros follow rows of the source that are shorter than n.
-    """
-    multiply_rows([source], target, Product(1, n, n, False, 2, n // 2 + 1), matrix)
 
 
 @nki.jit
@@ -140,13 +126,5 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
     batch, half = rows_and_length(x_re, x_im)
     y = hbm((batch, n))
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
-    inverse_real_dft_gemm_rows(source, HbmRows(y, n), n, matrix)
+    dft_gemm_rows(source, [HbmRows(y, n)], n, matrix)
     return y
-
-
-def inverse_real_dft_gemm_rows(
-    source: Sequence[HbmRows], target: HbmRows, n: int, matrix: Tensor
-) -> None:
-    """Write real rows from half spectra, the two parts of source, as far as target has columns."""
-    product = Product(2, n // 2 + 1, contracted_half(n), n % 2 == 0, 1, n)
-    multiply_rows(source, [target], product, matrix)

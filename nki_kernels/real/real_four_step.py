@@ -58,6 +58,7 @@ from ..base.engines import (
     multiply_tile,
     psum,
     sbuf,
+    times,
     transfer,
 )
 from ..base.isa import nisa, nki
@@ -74,7 +75,6 @@ from .real_four_step_stages import (
     SpreadRows,
     lines,
     shared_evenly,
-    times,
 )
 from .real_four_step_tables import forward_digits
 
@@ -144,7 +144,6 @@ class ToSpectra(SpreadRows):
         self.order = Order(5, spread=late) if is_loaded_ahead else Order(1, 0)
 
     def setup(self) -> None:
-        """Load the tables."""
         self.first, *middle, self.twiddle, self.last = self.load_tables()
         if middle:
             self.middle, self.identity = middle[0], load_identity()
@@ -332,6 +331,5 @@ class ToSpectra(SpreadRows):
 
 
 def _into_states(places: Sequence[Tensor], banks: Sequence[Tensor]) -> None:
-    """Move PSUM [C, part, digits, slots] to states [C, slots, part, digits]."""
     for bank, place in zip(banks, places, strict=True):
         evacuate(bank.permute((0, 3, 1, 2)), place)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..base import chip
 from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
+    chunks,
     evacuate,
     multiply,
     psum,
@@ -22,7 +22,7 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import nl
 from ..base.launch import Rows
 from ..base.pipeline import TURN, Block, Order, Task, Turn
 from ..base.tables import load_tables
@@ -61,9 +61,7 @@ class SpreadRows:
 
     def split(self, base: object, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles."""
-        end = first + count
-        starts = range(first, end, self.rows)
-        return [Rows(base, row, 1, min(self.rows, end - row)) for row in starts]
+        return [Rows(base, first + low, 1, each) for low, each in chunks(count, self.rows)]
 
     def few(self, most: int) -> int:
         """Return the rows of a bundle: at most ``most``, and few of a short batch."""
@@ -159,8 +157,7 @@ class SpreadRows:
         """
         digits = self.digits
         shape = (digits.radix, digits.middle * digits.columns)
-        for row in range(0, rows.each, each):
-            count = min(each, rows.each - row)
+        for row, count in chunks(rows.each, each):
             some = replace(rows, first=rows.first + row, each=count)
             yield row, lines(self.real, some, shape, low, size)
 
@@ -179,17 +176,6 @@ def lines(x: Tensor, rows: Rows, shape: tuple[int, int], low: int, size: int) ->
     n = x.shape[1]
     pattern = [[pitch, partitions], [n, rows.each], [1, size]]
     return x.ap(pattern, rows.first * n + low, scalar_offset=rows.base)
-
-
-def times(bank: Tensor, factors: Tensor, replaces: bool) -> Tensor:
-    """Return PSUM numbers times factors, on VectorE.
-
-    replaces: whether the products may take the place of the numbers. A sum of two operands takes
-    half the time if one is in PSUM; where VectorE and ScalarE share PSUM, that does not pay.
-    """
-    product = bank if replaces and not chip.psum_port_is_shared() else sbuf(bank.shape)
-    nisa.tensor_tensor(dst=product, data1=bank, data2=factors, op=nl.multiply)
-    return product
 
 
 def shared_evenly(numbers: range, most: int) -> Iterator[range]:

@@ -106,7 +106,6 @@ def inverse_digits(radices: Sequence[int]) -> Digits:
 
 
 def _inner_order(half: int, fine: int) -> list[int]:
-    """Return K < R/2 in the order of slots."""
     return [s + fine * t for t in reversed(range(half // fine)) for s in range(fine)]
 
 
@@ -145,13 +144,8 @@ def real_four_step_tables(
     lines the factors of the real and of the imaginary parts, columns (part, k').
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: (R, C) or (R, L, C) with product n.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     check_radices(n, radices)
     digits = forward_digits(radices)
@@ -177,13 +171,8 @@ def inverse_real_four_step_tables(
     half of the array.
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: (R, C) or (R, L, C) with product n.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     check_inverse_radices(n, radices)
     digits = inverse_digits(radices)

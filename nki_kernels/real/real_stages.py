@@ -24,6 +24,7 @@ from ..base.engines import (
     transpose,
 )
 from ..base.pipeline import Task
+from ..base.row_guard import mark_of
 from ..base.tables import load_tables
 from ..base.tensor import Tensor
 from .real_stockham_tables import GROUP, Geometry
@@ -156,20 +157,6 @@ class Products:
     put: Callable[[Tensor], object]  # takes all results out of the bank
 
 
-def by_product(matrices: list[Tensor], dst: Tensor, mark: Tensor | None) -> Products:
-    """Return products with results [P, product, column]."""
-    shape = (len(matrices), matrices[0].shape[1])
-    put = partial(evacuate, dst=dst, marks=mark)
-    return Products(matrices, shape, lambda bank, index: bank[:, index], put)
-
-
-def by_column(matrices: list[Tensor], dst: Tensor, mark: Tensor | None) -> Products:
-    """Return products with results [P, column, product], which evacuations write at full rate."""
-    shape = (matrices[0].shape[1], len(matrices))
-    put = partial(evacuate, dst=dst, marks=mark)
-    return Products(matrices, shape, lambda bank, index: bank[:, :, index], put)
-
-
 def mirrored(matrices: list[Tensor], runs: Sequence[Tensor], mark: Tensor | None) -> Products:
     """Return products with columns (part, q, run) and a put into both runs [P, part, q, product].
 
@@ -224,11 +211,6 @@ def products(stages: Stages, data: Sequence[Tensor], tiles: Sequence[Products]) 
 # Stages.
 
 
-def mark_of(marks: Tensor | None, row: int) -> Tensor | None:
-    """Return the marks [P, 1] of one row of each partition, or None where there are none."""
-    return None if marks is None else marks[:, row : row + 1]
-
-
 def slab_tasks(
     stages: Stages, source: FlatRows, target: Tensor, marks: Tensor | None = None
 ) -> Iterator[Task]:
@@ -248,10 +230,12 @@ def slab_tasks(
             data = [source.run(row, m, count, spacing) for m in range(first, last)]
             tables = stages.weighted or (stages.held[0],) * spacing
             matrices = [table[0:count] for table in tables[first:last]]
-            made = [
-                by_column(matrices, target[:, each, :, first:last], mark_of(marks, each))
-                for each in mine
-            ]
+            # [P, column, product], which evacuations write at full rate
+            shape, made = (matrices[0].shape[1], last - first), list[Products]()
+            for each in mine:
+                dst, mark = target[:, each, :, first:last], mark_of(marks, each)
+                put = partial(evacuate, dst=dst, marks=mark)
+                made.append(Products(matrices, shape, lambda bank, index: bank[:, :, index], put))
             yield products(stages, data, made)
 
 
@@ -315,6 +299,7 @@ def into_slots(
         pitch = slots.step * size
         whole = target[:, first - low : first - low + len(slots) * pitch]
         results = whole.reshape_dim(1, (len(slots), pitch))[:, :, low : low + size]
-        return by_product(matrices, results, mark)
+        shape, put = results.shape[1:], partial(evacuate, dst=results, marks=mark)
+        return Products(matrices, shape, lambda bank, index: bank[:, index], put)
 
     return put

@@ -47,6 +47,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
+from typing import ClassVar
 
 from ..base.arguments import check_factors, rows_and_length, two_of
 from ..base.chip import transposes_mix_rows
@@ -65,10 +66,9 @@ from ..base.launch import (
 )
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Beside, Block, Order, by_age
-from ..base.row_guard import RowGuard, prepare_guard
+from ..base.row_guard import RowGuard, guarded, mark_of, prepare_guard
 from ..base.tables import load_identity
 from ..base.tensor import Tensor
-from ..fft.row_transforms import guarded
 from .real_stages import (
     FlatRows,
     Stages,
@@ -76,7 +76,6 @@ from .real_stages import (
     flat_rows,
     into_slots,
     into_spectrum,
-    mark_of,
     new_spectra,
     new_state,
     slab_tasks,
@@ -112,20 +111,23 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
     half = n // 2 + 1
     y_re, y_im = hbm((batch, half)), hbm((batch, half))
     target = [HbmRows(y_re, half), HbmRows(y_im, half)]
-    real_stockham_rows(HbmRows(x, n), target, radices, unpack(tables, places))
+    real_stockham_rows([HbmRows(x, n)], target, radices, unpack(tables, places))
     return y_re, y_im
 
 
 def real_stockham_rows(
-    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, ...], tables: Sequence[Tensor]
+    source: Sequence[HbmRows],
+    target: Sequence[HbmRows],
+    radices: tuple[int, ...],
+    tables: Sequence[Tensor],
 ) -> None:
-    """Write half spectra of source's rows to the two parts of target.
+    """Write half spectra of real rows, a source of one part, or real rows of half spectra.
 
-    Zeros follow rows of fewer than N numbers. tables: those of ``real_stockham_tables``, in HBM.
-    The target keeps as many numbers of a spectrum as it has columns.
+    Zeros follow rows of fewer than N numbers. tables: those of the kernel, in HBM. The target keeps
+    as many numbers of a result as it has columns.
     """
-    work = Forward([source], target, Geometry(*radices))
-    work.transform(tables, False, real_size(work.geometry, work.each))
+    direction = Forward if len(source) == 1 else Inverse
+    direction(source, target, Geometry(*radices)).transform(tables)
 
 
 @nki.jit
@@ -144,16 +146,8 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
     n = math.prod(two_of(radices))
     y = hbm((batch, n))
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
-    inverse_real_stockham_rows(source, HbmRows(y, n), radices, unpack(tables, places))
+    real_stockham_rows(source, [HbmRows(y, n)], radices, unpack(tables, places))
     return y
-
-
-def inverse_real_stockham_rows(
-    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, ...], tables: Sequence[Tensor]
-) -> None:
-    """Write real rows from half spectra, the two parts of source, to up to N columns."""
-    work = Inverse(source, [target], Geometry(*radices))
-    work.transform(tables, True, 2 * work.each * work.geometry.length)
 
 
 class RealWork(Work):
@@ -221,10 +215,15 @@ class RealWork(Work):
 class Transform(RealWork):
     """What all blocks share in either direction."""
 
-    def transform(self, tables: Sequence[Tensor], is_inverse: bool, size: int) -> None:
-        """Transform all rows of this program; size: numbers of a tile for loads."""
+    is_inverse: ClassVar[bool]
+
+    def transform(self, tables: Sequence[Tensor]) -> None:
+        """Transform all rows of this program."""
+        size = real_size(self.geometry, self.each)  # numbers of a tile for loads
+        if self.is_inverse:
+            size = 2 * self.each * self.geometry.length
         self.open_ring(size, min(_TILES, _RING // size))
-        self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
+        self.both = self.stages(tables, self.is_inverse, is_scalar=transposes_mix_rows())
         self.run(self.order())
 
     def order(self) -> Order:
@@ -237,12 +236,13 @@ class Transform(RealWork):
         return Order(2, 0, apart=2, is_even=True)
 
     def setup(self) -> None:
-        """Load the tables."""
         self.both.load(tiles=3 if self.geometry.n >= _LONG else 4)
 
 
 class Forward(Transform):
     """From real rows to half spectra."""
+
+    is_inverse = False
 
     @property
     def growth(self) -> float:
@@ -250,7 +250,6 @@ class Forward(Transform):
         return self.geometry.n
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         x = self.load_real(rows, number)
         steps = list[Beside]()
         if len(self.ring) == 1 and self.blocks > 1:  # the only tile is needed for the next rows
@@ -285,8 +284,9 @@ class Forward(Transform):
 class Inverse(Transform):
     """From half spectra to real rows."""
 
+    is_inverse = True
+
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         data = self.load_spectra(rows, number)
         guard = guarded(data, 2 * self.geometry.n)
         spectra = new_spectra(self.geometry, rows.partitions, rows.each)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from ..base.roots import roots
+from ..base.roots import dft_matrix, roots
 from ..base.table_terms import Array, TableSpec, table_spec
 
 MAX_REAL_RADIX = 128
@@ -124,17 +124,12 @@ def real_stockham_tables(
     are the first table for g R = 64, on both halves of the rows.
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: (R, M) with product n; R is 2 to 128, M is 2 to 64.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     geometry = _checked(n, radices)
     radix, left, slots = geometry.radix, geometry.left, geometry.slots
-    w = roots(np.arange(radix)[:, None] * np.arange(slots), radix, inverse)
+    w = dft_matrix(radix, inverse, radix, slots)
     real = np.stack([w.real, w.imag], 2)
     real[:, 0, 1] = _nyquist(radix)
     outputs = geometry.step * np.arange(geometry.multiples)
@@ -169,9 +164,6 @@ def inverse_real_stockham_tables(
 
     Args:
         n, radices, inverse, scale: as for ``real_stockham_tables``.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     geometry = _checked(n, radices)
     radix, left, slots = geometry.radix, geometry.left, geometry.slots
@@ -187,7 +179,7 @@ def inverse_real_stockham_tables(
     rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
     # This is the transpose of the forward stage with the other sign, which conjugates.
     pairs = [scale * _pair(geometry, slot, not inverse).T for slot in range(1, slots)]
-    w = 2 * roots(np.arange(slots)[:, None] * np.arange(radix), radix, inverse)
+    w = 2 * dft_matrix(radix, inverse, slots, radix)
     real = np.stack([w.real, -w.imag], 1)
     real[0, 0], real[0, 1] = 1, _nyquist(radix)
     return (
@@ -247,7 +239,6 @@ def _pair(geometry: Geometry, slot: int, inverse: bool) -> Array:
 
 
 def _are_real(n: int, outputs: Array) -> Any:
-    """Return which outputs of real data are real."""
     return (outputs == 0) | (2 * outputs == n)
 
 

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nki_sim.hardware import PARTITIONS
-
-from ..base.engines import clear, element_count, sbuf, transfer
+from ..base.engines import PARTITIONS, chunks, clear, element_count, sbuf, transfer
 from ..base.isa import nisa, nl
 from ..base.tensor import Tensor
-from .layer import chunks
 
 STAGED = 768  # numbers a partition that DMA loads at a time
 _TILES = 4  # pieces that are loaded ahead of the copies
@@ -124,6 +121,15 @@ class Loader:
             places = [tile[start : start + slot, low : low + count] for start in starts]
             self.ask(Job(count, cut, partial(_copy, places), used < slot * width))
         return tile
+
+    def by_blocks(self, tables: Tensor, count: int) -> list[Tensor]:
+        """Ask for HBM tables [term, n, columns] as matrices with so many equal blocks."""
+        _, size, columns = tables.shape
+        found = list[Tensor]()
+        for term in range(tables.shape[0]):
+            placed = [Place(at * size, at * columns, tables[term]) for at in range(count)]
+            found.append(self.load(placed, count * columns))
+        return found
 
     def by_chunks(self, table: Tensor) -> list[Tensor]:
         """Ask for HBM [n, columns] in chunks of 128 rows, several at once."""

@@ -38,6 +38,8 @@ from ..base.arguments import check_dimensions, rows_and_length, two_of
 from ..base.chip import psum_port_is_shared, transposes_mix_rows
 from ..base.engines import (
     PSUM_BANK,
+    addressed,
+    chunks,
     clear,
     cuts,
     evacuate,
@@ -55,9 +57,8 @@ from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Beside, Block, Order, Single, Task, by_age
 from ..base.row_guard import RowGuard
 from ..base.tensor import Tensor
-from ..real.real_stockham import Forward, real_size
+from ..real.real_stockham import Forward
 from ..real.real_stockham_tables import Geometry
-from .layer import chunks
 from .products import columns_of, slack
 
 _ORDER = Order(5, 1, by_age, begun=4, is_even=True)
@@ -91,7 +92,7 @@ def frame_spectra(x, window, tables, places, radices):  # type: ignore[no-untype
     rows_and_length(x)
     y = [hbm((x.shape[0], geometry.n // 2 + 1)) for _ in range(2)]
     work = Frames(x, y, window, geometry)
-    work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
+    work.transform(unpack(tables, places))
     for part in y:
         _clear_after(part, work.batch)
     return y[0], y[1]
@@ -108,11 +109,10 @@ def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[
     Returns:
         y, float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
     """
-    geometry = Geometry(*two_of(radices))
-    rows_and_length(x)
-    y = hbm((x.shape[0], geometry.n // 2 + 1))
+    geometry, (blocks, _) = Geometry(*two_of(radices)), rows_and_length(x)
+    y = hbm((blocks, geometry.n // 2 + 1))
     work = Powers(x, y, window, geometry, exponent)
-    work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
+    work.transform(unpack(tables, places))
     _clear_after(y, work.batch)
     return y
 
@@ -132,14 +132,13 @@ def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ig
     check_dimensions("bank", bank, ("N // 2 + 1", "M"))
     y = hbm((bank.shape[1], x.shape[0]))
     work = Bands(x, y, window, Geometry(*two_of(radices)), exponent, bank)
-    work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
+    work.transform(unpack(tables, places))
     if work.batch < y.shape[1]:
         _clear(y[:, work.batch :])
     return y
 
 
 def _clear_after(y: Tensor, rows: int) -> None:
-    """Write zeros to the rows of HBM [S, n] that follow so many rows."""
     if rows < y.shape[0]:
         _clear(y[rows:])
 
@@ -330,12 +329,8 @@ class Bands(Powers):
     def _store(self, results: Tensor, rows: Rows) -> None:
         """Store bands [m, P, row]."""
         target, frames = self.target[0].tensor, rows.partitions * rows.each
-        place = target.ap(
-            [[target.shape[1], self.bands], [1, frames]],
-            rows.first,
-            scalar_offset=rows.base,
-            indirect_dim=1,
-        )
+        pattern = [[target.shape[1], self.bands], [1, frames]]
+        place = addressed(target, pattern, rows.first, rows.base, 1)
         transfer(place, results.reshape((self.bands, frames)), rows.base)
 
     def _sum(self, tile: Tensor, some: slice, results: Tensor) -> Task:

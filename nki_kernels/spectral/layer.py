@@ -12,11 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base import chip
 from ..base.arguments import are_positive
-from ..base.engines import HALF
+from ..base.engines import HALF, PARTITIONS
 from ..base.isa import nl
 
 
@@ -109,8 +107,3 @@ def operands(size: int) -> list[Operand]:
         for part in range(2)
         for low in range(0, size, PARTITIONS)
     ]
-
-
-def chunks(size: int, most: int = PARTITIONS) -> list[tuple[int, int]]:
-    """Return (first, count) of the chunks of a size."""
-    return [(low, min(most, size - low)) for low in range(0, size, most)]

@@ -30,9 +30,12 @@ from nki_sim.hardware import PARTITIONS
 from ..base.engines import (
     HALF,
     PSUM_BANK,
+    addressed,
+    chunks,
     clear,
     even_columns,
     multiply,
+    multiply_row_tile,
     psum,
     sbuf,
     transfer,
@@ -43,13 +46,11 @@ from ..base.launch import Rows
 from ..base.pipeline import After, Beside, Item, Single, Task
 from ..base.tensor import Tensor
 from .constants import Loader, Place
-from .evacuation import Balance
-from .layer import Layer, chunks, row_tile
-from .mixing import Mixed, Weight
-from .products import columns_of, multiply_in_slot, turn
-from .row_memory import Held, most_samples
+from .layer import Layer, row_tile
+from .mixing import Mixed
+from .products import Balance, columns_of, turn
 from .row_tiles import RowTile, RowTiles, sum_of
-from .sample_transforms import Analysis, Synthesis
+from .sample_transforms import Analysis, Held, RowSynthesis
 
 _LOADED = 2048  # numbers of a row that are loaded at a time
 _STORED = 1024  # numbers of a partition that are stored at a time
@@ -73,16 +74,13 @@ class LineAnalysis(Analysis):
         return 4 * (sum(tile.shape[1] for tile in self.rows.ring) + table)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the table."""
         self.table = loader.by_chunks(tables[0][0])
         self.first = loader.asked
 
     def load_first(self, rows: Rows) -> None:
-        """Load the first tile of a block."""
         self.rows.load(rows, 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded."""
         ahead, number = len(self.rows.ring), 0
         banks, marks = list[Tensor](), list[Tensor | None]()
         for item in self.rows.run(rows, loader):
@@ -180,7 +178,7 @@ class Rectangle:
 _NO_SAMPLES = Samples(0, 0, 0)  # the same object after each iteration of a loop
 
 
-class LineSynthesis(Synthesis):
+class LineSynthesis(RowSynthesis):
     """From mixed spectra to rows in HBM."""
 
     def __init__(self, layer: Layer, target: Tensor, balance: Balance, identity: Tensor) -> None:
@@ -207,17 +205,11 @@ class LineSynthesis(Synthesis):
             results=4 * results * min(self.layer.lengths[0], _STORED),
         )
 
-    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
-        """Return how many samples of a batch fit into SBUF at once."""
-        return most_samples(analysis.held_bytes, self.held, weight, batch, keeps)
-
     def close(self) -> None:
-        """Let go of the spectra of a block."""
         self.batch, self.at = 0, _NO_SAMPLES
         self.mixed = list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables."""
         self.table = list[Tensor]()
         for low, count in self.pieces:
             placed = [
@@ -259,10 +251,9 @@ class LineSynthesis(Synthesis):
                 for each in self.at.rectangles(self.batch):
                     dst = places[:, each.units, 0 : each.together, each.tiles]
                     data = [each.of(one) for one in cut]
-                    self.balance.move_sum(dst, data[0], data[1:])
+                    self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
-        """Yield the tasks of a block, after all of its spectra are mixed."""
         for number, (_, channels) in enumerate(self.channels):
             most = max(1, PSUM_BANK // (self.at.together * channels))
             for first, count in chunks(self.at.units, most):
@@ -317,7 +308,7 @@ class LineSynthesis(Synthesis):
                 start = tile * self.rows
                 rows = slice(start, start + self.rows)
                 held, moved = stationary[rows, chunk], table[rows, low : low + count]
-                multiply_in_slot(bank, held, moved, start, self.rows, chunk > 0)
+                multiply_row_tile(bank, held, moved, start, self.rows, chunk > 0)
         for bank, place in zip(banks, places, strict=True):
             self.balance.move(place, bank)
 
@@ -326,5 +317,4 @@ class LineSynthesis(Synthesis):
         n, (first, _), (low, result) = self.layer.lengths[0], self.channels[number], part
         start = ((rows.first + sample) * self.layer.outputs + first) * n + low
         pattern = [[n, result.shape[0]], [1, result.shape[1]]]
-        place = self.target.ap(pattern, start, scalar_offset=rows.base, indirect_dim=0)
-        transfer(place, result, rows.base)
+        transfer(addressed(self.target, pattern, start, rows.base), result, rows.base)

@@ -33,12 +33,20 @@ from functools import partial
 from nki_sim.hardware import PARTITIONS
 
 from ..base import chip
-from ..base.engines import PSUM_BANK, clear, itemsize, multiply_tile, psum, sbuf
+from ..base.engines import (
+    PSUM_BANK,
+    chunks,
+    clear,
+    itemsize,
+    multiply_tile,
+    psum,
+    sbuf,
+)
 from ..base.isa import nisa, nl
 from ..base.pipeline import Item, Single
 from ..base.tensor import Tensor
 from .constants import STAGED, Job, Loader, Place
-from .layer import Layer, Operand, Piece, chunks, operands
+from .layer import Layer, Operand, Piece, operands
 
 _RESIDENT = 72 << 10  # bytes a partition of a weight that stays in SBUF
 _BEHIND = 1  # banks of products before their results are transposed

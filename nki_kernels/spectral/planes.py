@@ -33,19 +33,28 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
-from ..base.engines import PSUM_BANK, clear, multiply, psum, sbuf, transfer, transpose
+from ..base.engines import (
+    PSUM_BANK,
+    addressed,
+    chunks,
+    clear,
+    multiply,
+    multiply_row_tile,
+    psum,
+    sbuf,
+    transfer,
+    transpose,
+)
 from ..base.isa import nisa
 from ..base.launch import Rows
 from ..base.pipeline import TURN, After, Beside, Item, Single, Task
 from ..base.tensor import Tensor
 from .constants import Loader, Place
-from .evacuation import Balance
-from .layer import Layer, Operand, Piece, chunks, row_tile
-from .mixing import Mixed, Weight
-from .products import columns_of, multiply_in_slot, slack, spread_bank, turn
-from .row_memory import Held, most_samples
+from .layer import Layer, Operand, Piece, row_tile
+from .mixing import Mixed
+from .products import Balance, columns_of, slack, spread_bank, turn
 from .row_tiles import RowTile, RowTiles, sum_of
-from .sample_transforms import Analysis, Synthesis
+from .sample_transforms import Analysis, Held, RowSynthesis
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
@@ -83,20 +92,16 @@ class PlaneAnalysis(Analysis):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes a partition of rows, of what lies between their transforms, and of tables."""
         signed, last = self.layer.counts
         tables = 2 * last * max(self.lines, len(self.runs)) + 2 * signed * len(self.columns)
         return 4 * (sum(tile.shape[1] for tile in (*self.rows.ring, *self.states)) + tables)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of both axes."""
         (last, signed), (_, width) = tables, self.layer.lengths
         if width > PARTITIONS:
             self.opening = loader.by_chunks(last[0])
         else:
-            kept = last.shape[2]
-            placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
-            self.opening = [loader.load(placed, self.lines * kept)]
+            self.opening = loader.by_blocks(last, self.lines)
         self.first = loader.asked  # what is needed at once
         self.closing = [
             loader.load(
@@ -111,11 +116,9 @@ class PlaneAnalysis(Analysis):
         self.needed = loader.asked
 
     def load_first(self, rows: Rows) -> None:
-        """Load the first tile of a block."""
         self.rows.load(rows, 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded."""
         ahead, last = len(self.rows.ring), len(self.pieces) - 1
         number = 0
         marks = list[Tensor | None]()
@@ -223,9 +226,7 @@ class PlaneAnalysis(Analysis):
         if gathered is not None:
             dst = gathered[..., first : first + count]
             data = [bank.reshape_dim(1, (2, signed)) for bank in banks]
-            self.balance.move(dst, data[0], marks)
-            for other in data[1:]:
-                self.balance.add(dst, other)
+            self.balance.move_sum(dst, data, marks)
             if first + count == self.layer.counts[1]:
                 self.spectra.spread(gathered, one)
             return
@@ -248,7 +249,7 @@ def _column_runs(height: int) -> list[Operand]:
     ]
 
 
-class PlaneSynthesis(Synthesis):
+class PlaneSynthesis(RowSynthesis):
     """From mixed spectra to planes in HBM."""
 
     def __init__(self, layer: Layer, target: Tensor, balance: Balance, identity: Tensor) -> None:
@@ -266,7 +267,6 @@ class PlaneSynthesis(Synthesis):
         self.closing = list[Tensor]()  # along w, one
 
     def held(self, batch: int, inner: int) -> Held:
-        """Return what so many samples hold, with so many inner frequencies of mixed spectra."""
         tiles, (height, width) = PARTITIONS // self.rows, self.layer.lengths
         padded = -(-batch // tiles) * tiles * self.rows
         count = min(self.groups, PARTITIONS // tiles)
@@ -280,17 +280,11 @@ class PlaneSynthesis(Synthesis):
             results=2 * 4 * (lines * columns_of(columns) + stored),  # of two transforms
         )
 
-    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
-        """Return how many samples of a batch fit into SBUF at once."""
-        return most_samples(analysis.held_bytes, self.held, weight, batch, keeps)
-
     def close(self) -> None:
-        """Let go of the spectra of a block."""
         self.batch = self.tiles = self.units = 0
         self.mixed, self.turned = dict[tuple[int, int], Tensor](), list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of both axes."""
         last, signed = tables
         placed = [Place(part * self.kept, 0, last[part]) for part in range(2)]
         self.closing = [loader.load(placed, last.shape[2], self.pair, self.beside)]
@@ -329,10 +323,9 @@ class PlaneSynthesis(Synthesis):
             self.mixed[place] = tile
         dst = self.mixed[place][0:rows, :, 0:batch, mixed.low : mixed.low + outer]
         data = [bank.permute((0, 1, 3, 2)) for bank in (mixed.bank, *mixed.others)]
-        self.balance.move_sum(dst, data[0], data[1:])
+        self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
-        """Yield the tasks of a block, after all of its spectra are mixed."""
         groups = chunks(self.groups, PARTITIONS // self.tiles)
         units = max(1, _ROWS // groups[0][1] // self.tiles)
         waiting = list[Item]()  # sums over k, among the next sums over j
@@ -444,7 +437,7 @@ class Transform:
                 start = sample * shared.rows
                 rows = slice(start, start + shared.rows)
                 held, moved = tile[rows, columns], table[rows, line : line + height]
-                multiply_in_slot(bank, held, moved, start, shared.rows, term > 0)
+                multiply_row_tile(bank, held, moved, start, shared.rows, term > 0)
         for sample, bank in enumerate(banks):
             column = (first + sample) * self.count + group
             for low, count, size in _quads(height):
@@ -463,7 +456,7 @@ class Transform:
                 rows = slice(partition, partition + shared.pair)
                 moved = shared.closing[0][rows, start : start + size]
                 held = self.state[rows, (low + line) // _QUAD, :, (low + line) % _QUAD]
-                multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
+                multiply_row_tile(bank[:, line], held, moved, partition, shared.pair, False)
         for bank, place in zip(banks, places, strict=True):
             shared.balance.move(place, bank)
 
@@ -484,14 +477,10 @@ class Transform:
             flat = result.flatten_dims(1, 2)
             for sample, held in pieces:
                 plane = (self.rows.first + self.sample + sample) * outputs + output
-                target = shared.target.ap(
-                    [[beside * points, held * count], [1, flat.shape[1]]],
-                    plane * points + start,
-                    scalar_offset=self.rows.base,
-                    indirect_dim=0,
-                )
-                row = sample * self.count
-                transfer(target, flat[row : row + held * count], self.rows.base)
+                pattern = [[beside * points, held * count], [1, flat.shape[1]]]
+                base, row = self.rows.base, sample * self.count
+                target = addressed(shared.target, pattern, plane * points + start, base)
+                transfer(target, flat[row : row + held * count], base)
 
 
 def _quads(height: int) -> list[tuple[int, int, int]]:

@@ -44,6 +44,7 @@ from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
     Turns,
+    chunks,
     cuts,
     evacuate,
     hbm,
@@ -58,7 +59,7 @@ from ..base.launch import Rows, for_rows, singles
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Single, Task, early
 from ..base.table_terms import Array, TableSpec, table_spec
-from ..base.tables import load_identity, load_tables
+from ..base.tables import load_few_tables, load_identity
 from ..base.tensor import Tensor
 from ..nd.resident_products import Piece, Ring, lines
 
@@ -141,9 +142,6 @@ def real_planes_tables(rows: int, columns: int, scale: float = 1.0) -> tuple[Arr
     Args:
         rows, columns: S and H, see ``check_shape``.
         scale: a factor on the transform.
-
-    Returns:
-        float32 arrays.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -201,7 +199,8 @@ class RealPlanes:
 
     def setup(self) -> None:
         """Load tables, those of the second axis only if no rows are on their way."""
-        self.cosines, self.later = self._loaded(self.in_hbm[1 : self.count]), list[Tensor]()
+        self.cosines = load_few_tables(self.in_hbm[1 : self.count], self.is_little)
+        self.later = list[Tensor]()
         if self.ring.is_idle:
             self._load_later()
 
@@ -209,19 +208,10 @@ class RealPlanes:
         """Load what the first product does not need, which comes after the first plane's rows."""
         if not self.later:
             load_identity(tile=self.identity)
-            self.later = self._loaded([self.in_hbm[0], *self.in_hbm[self.count :]])
-
-    def _loaded(self, tables: Sequence[Tensor]) -> list[Tensor]:
-        """Load tables; a few stay where DMA wrote them, which is quicker."""
-        if not self.is_little:
-            return load_tables(tables)
-        loaded = [sbuf(table.shape) for table in tables]
-        for tile, table in zip(loaded, tables, strict=True):
-            transfer(tile, table)
-        return loaded
+            later = [self.in_hbm[0], *self.in_hbm[self.count :]]
+            self.later = load_few_tables(later, self.is_little)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One plane, from HBM to HBM."""
         pieces = [Piece(rows, index) for index in range(len(self.down.chunks))]
         yield from self.ring.ask(pieces)
         self._load_later()
@@ -347,27 +337,17 @@ class RealPlanes:
         last = min(cut[1], -(-(n - 2 * residue) // (2 * radix)))
         place = (n - 2 * residue) // radix - last + 1
         column = PARTITIONS - (last - cut[0])
-        nisa.nc_matmul(
-            dst=bank[:, place : place + last - first],
-            stationary=data,
-            moving=self.later[0][0 : data.shape[0], column : column + last - first],
-            is_moving_onezero=True,
-            accumulate=False,
-        )
+        reversal = self.later[0][0 : data.shape[0], column : column + last - first]
+        dst = bank[:, place : place + last - first]
+        multiply(dst, data, reversal, False, is_moving_onezero=True)
 
     def _reversed(self, data: Tensor, turns: Turns) -> Tensor:
         """Return the rows of SBUF [k, h] in reversed order."""
         count, columns = data.shape
         found = sbuf(data.shape)
-        for low in range(0, columns, PSUM_BANK):
-            moving = data[:, low : min(low + PSUM_BANK, columns)]
-            bank = psum(moving.shape)
-            nisa.nc_matmul(
-                dst=bank,
-                stationary=self.later[0][0:count, PARTITIONS - count :],
-                moving=moving,
-                is_stationary_onezero=True,
-                accumulate=False,
-            )
-            turns.evacuate(bank, found[:, low : low + moving.shape[1]])
+        reversal = self.later[0][0:count, PARTITIONS - count :]
+        for low, width in chunks(columns, PSUM_BANK):
+            bank = psum((count, width))
+            multiply(bank, reversal, data[:, low : low + width], False, is_stationary_onezero=True)
+            turns.evacuate(bank, found[:, low : low + width])
         return found

@@ -14,17 +14,25 @@ from dataclasses import dataclass
 from nki_sim.hardware import PARTITIONS
 
 from ..base.chip import transposes_mix_rows
-from ..base.engines import HALF, clear, cuts, element_count, sbuf, transfer
+from ..base.engines import (
+    HALF,
+    addressed,
+    chunks,
+    clear,
+    cuts,
+    element_count,
+    sbuf,
+    transfer,
+)
 from ..base.isa import nisa, nl
 from ..base.launch import Rows
 from ..base.pipeline import Beside
 from ..base.row_guard import RowGuard, guarded, prepare_guard
 from ..base.tensor import Tensor
 from .constants import Loader
-from .evacuation import Balance
-from .layer import Layer, Operand, chunks, operands, slot
+from .layer import Layer, Operand, Piece, operands, slot
 from .mixing import Modes
-from .products import columns_of, slack, turn
+from .products import Balance, columns_of, slack, turn
 
 _GATHERED = 6 << 10  # bytes a partition of spectra of rows that DMA moves together
 _BY_DMA = 28 << 10  # and of those of a block, because DMA may write only a part of SBUF
@@ -89,12 +97,8 @@ class RowTiles:
         if one.channels == self.width == inputs:
             parts = [(0, one.samples * inputs)]
         for sample, (place, held) in enumerate(parts):
-            source = self.source.ap(
-                [[n, held], [1, one.count]],
-                start + sample * inputs * n,
-                scalar_offset=rows.base,
-                indirect_dim=0,
-            )
+            pattern = [[n, held], [1, one.count]]
+            source = addressed(self.source, pattern, start + sample * inputs * n, rows.base)
             transfer(tile[place : place + held, 0 : one.count], source, rows.base)
 
     def tile(self, one: RowTile, number: int) -> Tensor:
@@ -214,23 +218,9 @@ class Spectra:
 
         low: the first outer frequency.
         """
-        modes, high = self.modes, low + gathered.shape[2]
-        for target, operand in zip(self.tiles, self.over, strict=True):
-            for piece in operand.pieces:
-                if (piece.low, piece.count) != one.cut:
-                    continue
-                for half in range(min(modes.halves, modes.outer)):
-                    start, partition = half * modes.each, half * operand.rows + piece.partition
-                    begin, end = max(low, start), min(high, start + modes.count(half))
-                    for sample in range(one.samples if begin < end else 0):
-                        rows = slice(sample * self.width, sample * self.width + piece.count)
-                        data = gathered[rows, piece.part, begin - low : end - low]
-                        dst = target[
-                            partition : partition + piece.count,
-                            one.first + sample,
-                            (begin - start) * modes.inner : (end - start) * modes.inner,
-                        ]
-                        transfer(dst.reshape_dim(1, (end - begin, modes.inner)), data)
+        for places, piece, outer in self._places(one, low, gathered.shape[2]):
+            for sample, rows in self._samples(one, piece):
+                transfer(places[:, sample], gathered[rows, piece.part, outer])
 
     def put(
         self,
@@ -245,31 +235,36 @@ class Spectra:
         places: (first, count) of outer and of inner frequencies. marks: of the rows, or None.
         """
         (low, outers), (first, inners) = places
+        for target, piece, outer in self._places(one, low, outers):
+            for sample, rows in self._samples(one, piece) if piece.part == part else ():
+                dst = target[:, sample, :, first : first + inners]
+                data = [bank[rows, :, outer].permute((0, 2, 1)) for bank in banks]
+                self.balance.move_sum(dst, data, None if marks is None else marks[rows])
+
+    def _places(self, one: RowTile, low: int, outers: int) -> Iterator[tuple[Tensor, Piece, slice]]:
+        """Yield where a tile's outer frequencies from ``low`` on belong, of each piece and half.
+
+        These are [i, b, outer, inner], the piece, and which of the frequencies they are.
+        """
         modes = self.modes
         for target, operand in zip(self.tiles, self.over, strict=True):
             for piece in operand.pieces:
-                if (piece.low, piece.count) != one.cut or piece.part != part:
+                if (piece.low, piece.count) != one.cut:
                     continue
-                for half in range(modes.halves):
-                    start = half * modes.each
+                for half in range(min(modes.halves, modes.outer)):
+                    start, partition = half * modes.each, half * operand.rows + piece.partition
                     begin, end = max(low, start), min(low + outers, start + modes.count(half))
-                    if begin >= end:
-                        continue
-                    partition = half * operand.rows + piece.partition
-                    shape = (one.samples, modes.each, modes.inner)
-                    view = target[
-                        partition : partition + piece.count,
-                        one.first : one.first + one.samples,
-                    ].reshape_dim(2, shape[1:])
-                    for sample in range(one.samples):
-                        row = sample * self.width
-                        rows = slice(row, row + piece.count)
-                        dst = view[:, sample, begin - start : end - start, first : first + inners]
-                        cut = [bank[rows, :, begin - low : end - low] for bank in banks]
-                        data = [bank.permute((0, 2, 1)) for bank in cut]
-                        self.balance.move(dst, data[0], None if marks is None else marks[rows])
-                        for other in data[1:]:
-                            self.balance.add(dst, other)
+                    if begin < end:
+                        samples = slice(one.first, one.first + one.samples)
+                        view = target[partition : partition + piece.count, samples]
+                        view = view.reshape_dim(2, (modes.each, modes.inner))
+                        places = view[:, :, begin - start : end - start]
+                        yield places, piece, slice(begin - low, end - low)
+
+    def _samples(self, one: RowTile, piece: Piece) -> list[tuple[int, slice]]:
+        """Return the samples of a tile, and the rows of a piece of each."""
+        starts = [sample * self.width for sample in range(one.samples)]
+        return [(sample, slice(row, row + piece.count)) for sample, row in enumerate(starts)]
 
 
 def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
@@ -340,10 +335,7 @@ class _Rows:
         """Store [f, repeats, c] in HBM [B, f, part, c] from a column on."""
         _, total, parts, channels = target.shape
         width = parts * channels
-        dst = target.ap(
-            [[width, data.shape[0]], [self.step * width, data.shape[1]], [1, data.shape[2]]],
-            (self.block.first * total + self.first) * width + column,
-            scalar_offset=self.block.base,
-            indirect_dim=0,
-        )
-        transfer(dst, data, self.block.base)
+        steps, base = (width, self.step * width, 1), self.block.base
+        pattern = [[step, count] for step, count in zip(steps, data.shape, strict=True)]
+        start = (self.block.first * total + self.first) * width + column
+        transfer(addressed(target, pattern, start, base), data, base)

@@ -9,18 +9,38 @@ through both, one block after the other, so that what a block holds is let go be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from nki_sim.hardware import PARTITIONS
 
+from ..base import chip
+from ..base.isa import nl
 from ..base.launch import Rows
 from ..base.pipeline import Item
 from ..base.tensor import Tensor
-from .constants import Loader
-from .evacuation import Balance
+from .constants import STAGED_BYTES, Loader
 from .layer import Layer, Operand, operands
 from .mixing import Mixed, Modes, Weight
+from .products import Balance
 from .row_tiles import Spectra
+
+# bytes a partition of small things, of transposed runs, and of spectra that are stored
+_OTHERS, _TURNED, _KEPT = 4 << 10, 16 << 10, 40 << 10
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes a partition of SBUF that the way back of a block holds.
+
+    tables: always. mixed: of mixed spectra, while channels are mixed. turned: of the transposed
+    ones, until the end. results: of what is computed from these.
+    """
+
+    tables: int
+    mixed: int
+    turned: int
+    results: int
 
 
 def modes_of(layer: Layer) -> Modes:
@@ -90,7 +110,7 @@ class Synthesis(Protocol):
         """Ask for the tables back, HBM, that of the last axis first."""
 
     def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
-        """Return how many samples of a batch fit into SBUF at once, beside a weight.
+        """Return how many samples of a batch of all programs fit into SBUF at once.
 
         keeps: whether spectra are stored, too.
         """
@@ -113,3 +133,38 @@ class Synthesis(Protocol):
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
+
+
+class RowSynthesis(Synthesis, Protocol):
+    """From mixed spectra to samples whose lines or planes are rows on the partitions."""
+
+    def held(self, batch: int, inner: int) -> Held:
+        """Return what so many samples hold, with so many inner frequencies of mixed spectra."""
+
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        share = -(-batch // nl.num_programs())
+        room = chip.core().sbuf_partition_bytes - _OTHERS
+        for count in range(min(PARTITIONS, share), 0, -1):
+            back, rows = self.held(count, weight.inner_behind(count)), analysis.held_bytes
+            if _held_bytes(rows, back, weight, count, keeps, count == share) <= room:
+                return count
+        return 1
+
+
+def _held_bytes(
+    rows: int, back: Held, weight: Weight, batch: int, keeps: bool, is_only: bool
+) -> int:
+    """Return the most bytes a partition that blocks of so many samples hold at once.
+
+    is_only: whether there is one block, after which no weight and no rows are needed.
+    """
+    modes = weight.modes
+    of_x = 4 * modes.each * modes.inner * len(weight.inputs) * batch
+    opening = weight.held_bytes + rows + of_x + _TURNED + STAGED_BYTES
+    mixing = weight.held_bytes + of_x + back.mixed + (0 if weight.is_resident else STAGED_BYTES)
+    closing = back.results
+    if keeps:
+        mixing = max(mixing, weight.held_bytes + of_x + _KEPT)
+    if not is_only:
+        mixing, closing = mixing + rows, closing + weight.held_bytes + rows
+    return back.tables + back.turned + max(opening, mixing, closing)

@@ -26,10 +26,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.arguments import check_dimensions, check_tables
-from ..base.engines import cuts, hbm, sbuf
+from ..base.engines import PARTITIONS, cuts, hbm, sbuf
 from ..base.isa import nki
 from ..base.launch import Rows, for_rows
 from ..base.packing import unpack
@@ -37,11 +35,11 @@ from ..base.pipeline import TURN, Block, Single
 from ..base.tables import load_identity
 from ..base.tensor import Tensor
 from .constants import Loader
-from .evacuation import Balance
 from .layer import Layer, check_layer
 from .lines import LineAnalysis, LineSynthesis
 from .mixing import Mixing, Weight
 from .planes import PlaneAnalysis, PlaneSynthesis
+from .products import Balance
 from .sample_transforms import Analysis, Synthesis
 from .volumes import VolumeAnalysis, VolumeSynthesis
 
@@ -135,7 +133,6 @@ class Convolution:
             self.loader.restart()
 
     def block(self, rows: Rows, number: int) -> Block:
-        """A block of samples, from HBM to HBM."""
         self.running += 1
         self.analysis.load_first(rows)
         yield TURN

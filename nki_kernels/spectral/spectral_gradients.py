@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any
@@ -35,15 +34,26 @@ from nki_sim.hardware import PARTITIONS
 
 from ..base import counting
 from ..base.arguments import check_dimensions
-from ..base.engines import HALF, PSUM_BANK, clear, cuts, hbm, psum, sbuf, transfer
+from ..base.engines import (
+    HALF,
+    PSUM_BANK,
+    addressed,
+    chunks,
+    clear,
+    cuts,
+    hbm,
+    multiply_row_tile,
+    psum,
+    sbuf,
+    transfer,
+)
 from ..base.isa import nisa, nki, nl
 from ..base.launch import Rows, for_rows, meet
 from ..base.packing import unpack
 from ..base.pipeline import TURN, Block, Single
 from ..base.tensor import Tensor
-from .evacuation import Balance
-from .layer import Layer, check_layer, chunks, row_tile
-from .products import columns_of, multiply_in_slot
+from .layer import Layer, check_layer, row_tile
+from .products import Balance, columns_of
 from .spectral_convolution import Convolution
 
 _FEW = 48  # channels
@@ -89,15 +99,6 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     return dx, by_weight[0], by_weight[1]
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Samples that are loaded at once; ``base`` is the register from which ``first`` counts."""
-
-    base: object
-    first: int
-    count: int
-
-
 class WeightGradient:
     """The second pass, whose rows are frequencies; a block has as many as are loaded at once."""
 
@@ -105,8 +106,8 @@ class WeightGradient:
         self.of_x, self.of_dy, self.target = of_x, of_dy, target
         self.batch, self.total, _, self.inputs = of_x.shape
         self.outputs = of_dy.shape[3]
-        self.samples = [Samples(None, *cut) for cut in chunks(self.batch, HALF)]
-        self.slot = row_tile(2 * self.samples[0].count)  # partitions of both parts of the samples
+        self.samples = [Rows(None, low, 1, count) for low, count in chunks(self.batch, HALF)]
+        self.slot = row_tile(2 * self.samples[0].each)  # partitions of both parts of the samples
         self.slots = PARTITIONS // self.slot
         # Whole runs of HBM are loaded where few channels would be short runs, else only what is
         # used: the numbers of a frequency in each tile.
@@ -126,7 +127,7 @@ class WeightGradient:
             for _ in range(2)
         ]
         last = chunks(self.inputs)[-1][1]
-        if columns_of(last) > last or self.samples[-1].count < self.apart:
+        if columns_of(last) > last or self.samples[-1].each < self.apart:
             for pair in self.tiles:
                 for tile, engine in zip(
                     pair, (nisa.engine.vector, nisa.engine.gpsimd), strict=True
@@ -165,7 +166,7 @@ class WeightGradient:
         if pairs > 0:
 
             def body(base: object) -> None:
-                both = ((index, Samples(base, index * HALF, HALF)) for index in range(2))
+                both = ((index, Rows(base, index * HALF, 1, HALF)) for index in range(2))
                 self._add(rows, channels, sums, turn, both, is_first=False)
                 self.balance.restart()
 
@@ -196,7 +197,7 @@ class WeightGradient:
         channels: Channels,
         sums: Tensor,
         turn: int,
-        samples: Iterable[tuple[int, Samples]],
+        samples: Iterable[tuple[int, Rows]],
         *,
         is_first: bool = True,
     ) -> None:
@@ -229,7 +230,7 @@ class WeightGradient:
                 slots = slice(partition, partition + self.slot)
                 held_x = x[slots, start : start + columns]
                 moved = d[slots, column : column + 2 * outputs]
-                multiply_in_slot(bank[:, f], held_x, moved, partition, self.slot, False)
+                multiply_row_tile(bank[:, f], held_x, moved, partition, self.slot, False)
         for _, first, bank in banks:
             data = bank.reshape_dim(2, (2, outputs)).permute((0, 2, 3, 1))
             dst = sums[..., first : first + bank.shape[1]]
@@ -243,24 +244,19 @@ class WeightGradient:
         cut, other = channels
         for part, target in enumerate(self.target):
             size = self.outputs * self.total
-            rectangle = target.ap(
-                [[size, cut[1]], [self.total, other[1]], [1, rows.each]],
-                cut[0] * size + other[0] * self.total + rows.first,
-                scalar_offset=rows.base,
-                indirect_dim=2,
-            )
+            pattern = [[size, cut[1]], [self.total, other[1]], [1, rows.each]]
+            start = cut[0] * size + other[0] * self.total + rows.first
+            rectangle = addressed(target, pattern, start, rows.base, 2)
             transfer(rectangle, sums[0 : cut[1], part], rows.base)
 
-    def _load(
-        self, rows: Rows, samples: Samples, channels: Channels, tiles: Sequence[Tensor]
-    ) -> None:
+    def _load(self, rows: Rows, samples: Rows, channels: Channels, tiles: Sequence[Tensor]) -> None:
         """Load X [(slot, part, b), f, i] and D [(slot, part, b), f, (part, o)].
 
         Whole runs of the second part begin a part later, so that what a product reads lies at the
         same place for both parts.
         """
         each = -(-rows.each // self.slots)
-        if samples.count < self.samples[0].count:
+        if samples.each < self.samples[0].each:
             for tile in tiles:  # which holds the samples before, which are more
                 clear(tile)
         (i, i_count), (o, o_count) = channels
@@ -269,7 +265,7 @@ class WeightGradient:
             if held <= 0:
                 continue
             partition = place * self.slot + part * self.apart
-            x, d = (tile[partition : partition + samples.count] for tile in tiles)
+            x, d = (tile[partition : partition + samples.each] for tile in tiles)
             start = rows.first + place * each
             columns = part * self.inputs + i, part * self.outputs + o
             if self.in_runs:
@@ -291,7 +287,7 @@ class WeightGradient:
                 self._load_part(of_half, self.of_dy, (samples, start, low), rows)
 
     def _load_part(
-        self, place: Tensor, source: Tensor, start: tuple[Samples, int, int], rows: Rows
+        self, place: Tensor, source: Tensor, start: tuple[Rows, int, int], rows: Rows
     ) -> None:
         """Load HBM [B, f, columns] from some samples, a frequency and a column on.
 
@@ -301,10 +297,6 @@ class WeightGradient:
         width = source.shape[2] * source.shape[3]
         steps = [self.total * width, width, 1] if len(place.shape) == 3 else [self.total * width, 1]
         base, dim = (rows.base, 1) if samples.base is None else (samples.base, 0)
-        data = source.ap(
-            [[step, count] for step, count in zip(steps, place.shape, strict=True)],
-            (samples.first * self.total + frequency) * width + column,
-            scalar_offset=base,
-            indirect_dim=dim,
-        )
-        transfer(place, data, base)
+        pattern = [[step, count] for step, count in zip(steps, place.shape, strict=True)]
+        number = (samples.first * self.total + frequency) * width + column
+        transfer(place, addressed(source, pattern, number, base, dim), base)

@@ -44,8 +44,11 @@ from nki_sim.hardware import PARTITIONS
 from ..base import chip
 from ..base.engines import (
     PSUM_BANK,
+    addressed,
+    chunks,
     clear,
     multiply,
+    multiply_row_tile,
     padded_columns,
     psum,
     sbuf,
@@ -57,10 +60,9 @@ from ..base.launch import Rows
 from ..base.pipeline import TURN, After, Beside, Item, Single, Task
 from ..base.tensor import Tensor
 from .constants import Loader, Place
-from .evacuation import Balance
-from .layer import Layer, chunks, row_tile, slot
+from .layer import Layer, row_tile, slot
 from .mixing import Mixed, Weight
-from .products import columns_of, multiply_in_slot, slack, turn
+from .products import Balance, columns_of, slack, turn
 from .row_tiles import RowTile
 from .sample_transforms import Analysis, Synthesis
 
@@ -103,12 +105,8 @@ class Slabs:
         size = self.layer.points // self.depth
         plane = ((rows.first + one.first) * self.layer.inputs + one.low) * self.depth
         held = one.channels * self.depth
-        source = self.source.ap(
-            [[size, held], [1, one.count]],
-            plane * size + one.start,
-            scalar_offset=rows.base,
-            indirect_dim=0,
-        )
+        pattern = [[size, held], [1, one.count]]
+        source = addressed(self.source, pattern, plane * size + one.start, rows.base)
         tile = self.ring[number % len(self.ring)]
         transfer(tile[0:held, 0 : one.count], source, rows.base)
 
@@ -161,14 +159,11 @@ class VolumeAnalysis(Analysis):
         self.work_bytes = self.gathers * each * self.columns
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of all axes."""
         last, second, first = tables
-        kept, width = last.shape[2], self.layer.lengths[2]
-        placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
-        self.opening = [loader.load(placed, self.lines * kept)]
+        self.opening = loader.by_blocks(last, self.lines)
         self.first = loader.asked  # what is needed at once
-        self.middle = _blocks(loader, first, self.slabs.channels)
-        self.closing = _blocks(loader, second, self.groups[0][1])
+        self.middle = loader.by_blocks(first, self.slabs.channels)
+        self.closing = loader.by_blocks(second, self.groups[0][1])
         self.needed = loader.asked
 
     @property
@@ -185,11 +180,9 @@ class VolumeAnalysis(Analysis):
         ]
 
     def load_first(self, rows: Rows) -> None:
-        """Load the first tile of a block."""
         self.slabs.load(rows, self.slabs.of(self.groups_of(rows))[0][1], 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded."""
         tiles, ahead = self.slabs.of(self.groups_of(rows)), len(self.slabs.ring)
         for number in range(1, min(ahead, len(tiles))):
             self.slabs.load(rows, tiles[number][1], number)
@@ -331,18 +324,6 @@ class VolumeAnalysis(Analysis):
         return bank
 
 
-def _blocks(loader: Loader, tables: Tensor, count: int) -> list[Tensor]:
-    """Ask for HBM tables [term, n, columns] as matrices with so many equal blocks."""
-    _, size, columns = tables.shape
-    return [
-        loader.load(
-            [Place(index * size, index * columns, tables[term]) for index in range(count)],
-            count * columns,
-        )
-        for term in range(tables.shape[0])
-    ]
-
-
 @dataclass(frozen=True)
 class _Unit:
     """Outputs of a sample that are transformed back together."""
@@ -393,14 +374,12 @@ class VolumeSynthesis(Synthesis):
         )
 
     def close(self) -> None:
-        """Let go of the spectra of a block."""
         self.batch, self.mixed = 0, dict[int, Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of all axes."""
         last, first, second = tables
-        self.opening = _blocks(loader, second, self.groups[0][1])
-        self.middle = _blocks(loader, first, self.outputs)
+        self.opening = loader.by_blocks(second, self.groups[0][1])
+        self.middle = loader.by_blocks(first, self.outputs)
         _, kept, width = last.shape
         placed = [
             Place((2 * line + part) * kept, line * width, last[part])
@@ -433,10 +412,9 @@ class VolumeSynthesis(Synthesis):
             ]
             order = 0, 4, 2, 1, 3
             dst, data = dst.permute(order), [one.permute(order) for one in data]
-            self.balance.move_sum(dst, data[0], data[1:])
+            self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
-        """Yield the tasks of a block, after all of its spectra are mixed."""
         units = [
             _Unit(sample, *cut)
             for sample in range(self.batch)
@@ -565,7 +543,7 @@ class VolumeSynthesis(Synthesis):
                 low = tile * self.rows
                 slots = slice(low, low + self.rows)
                 held, moved = flat[slots, start : start + columns], self.closing[0][slots]
-                multiply_in_slot(banks[tile][:, index], held, moved, low, self.rows, False)
+                multiply_row_tile(banks[tile][:, index], held, moved, low, self.rows, False)
         for tile, bank in enumerate(banks):
             self.balance.move(result[:, tile :: self.tiles], bank[0 : cut[1]])
         return result
@@ -577,13 +555,9 @@ class VolumeSynthesis(Synthesis):
         (depth, height, width), outputs = self.layer.lengths, self.layer.outputs
         plane = ((rows.first + unit.sample) * outputs + unit.low) * depth + cut[0]
         data = result.flatten_dims(1, 2)
-        target = self.target.ap(
-            [[height * width, cut[1]], [1, data.shape[1]]],
-            plane * height * width + block * self.lines * width,
-            scalar_offset=rows.base,
-            indirect_dim=0,
-        )
-        transfer(target, data, rows.base)
+        pattern = [[height * width, cut[1]], [1, data.shape[1]]]
+        start = plane * height * width + block * self.lines * width
+        transfer(addressed(self.target, pattern, start, rows.base), data, rows.base)
 
 
 def _new_tile(size: int) -> Tensor:

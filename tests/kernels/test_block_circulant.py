@@ -16,7 +16,7 @@ import nki_sim
 from nki_kernels.base import counting, launch
 from nki_kernels.base.isa import nisa
 from nki_kernels.base.packing import pack, packed_spec
-from nki_kernels.convolution import circulant_sums, circulant_walk
+from nki_kernels.convolution import circulant_areas, circulant_sums
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
     block_circulant_gradients,
@@ -188,7 +188,7 @@ def test_loops_on_the_device(monkeypatch, chip, shape):
 
 
 def limit_bodies(patch, instructions):
-    for module in (circulant_walk, circulant_sums):
+    for module in (circulant_areas, circulant_sums):
         patch.setattr(module, "BODY", instructions)
 
 

@@ -15,11 +15,10 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nki, nl
 from nki_kernels.base.launch import HbmRows
+from nki_kernels.fft.dft_gemm import dft_gemm_rows
 from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm_matrix,
-    inverse_real_dft_gemm_rows,
     real_dft_gemm_matrix,
-    real_dft_gemm_rows,
     transforms_per_slab,
 )
 from nki_kernels.real.real_four_step_tables import MAX_INVERSE_LENGTH
@@ -172,7 +171,7 @@ def padded(x, matrix, n, kept):
     source = HbmRows(x, x.shape[1])
     y_re = nl.ndarray((x.shape[0], kept), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((x.shape[0], kept), dtype=nl.float32, buffer=nl.shared_hbm)
-    real_dft_gemm_rows(source, [HbmRows(y_re, kept), HbmRows(y_im, kept)], n, matrix)
+    dft_gemm_rows([source], [HbmRows(y_re, kept), HbmRows(y_im, kept)], n, matrix)
     return y_re, y_im
 
 
@@ -181,7 +180,7 @@ def cropped(x_re, x_im, matrix, n, held, kept):
     """The first ``kept`` numbers of rows of N from ``held`` numbers of their half spectra."""
     y = nl.ndarray((x_re.shape[0], kept), dtype=nl.float32, buffer=nl.shared_hbm)
     source = [HbmRows(x_re, held), HbmRows(x_im, held)]
-    inverse_real_dft_gemm_rows(source, HbmRows(y, kept), n, matrix)
+    dft_gemm_rows(source, [HbmRows(y, kept)], n, matrix)
     return y
 
 

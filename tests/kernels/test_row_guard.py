@@ -7,12 +7,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.row_guard import (
-    advance_guard,
-    begin_guard,
-    guard_steps,
-    set_rows_aside,
-)
+from nki_kernels.base.row_guard import RowGuard, set_rows_aside
 from nki_sim import hardware
 
 RNG = np.random.default_rng(11)
@@ -49,9 +44,8 @@ def guarded_in_steps(x, growth):
     clean = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     data = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=data, src=x)
-    guard = begin_guard(data, growth)
-    for _ in range(guard_steps(guard)):
-        advance_guard(guard, 1)
+    for step in RowGuard(data, growth).steps():
+        step.run()
     nisa.dma_copy(dst=clean, src=data)
     return clean
 

@@ -94,8 +94,8 @@ class Algorithm:
         raise NotImplementedError
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        """Returns the kernel's arguments after its tables."""
-        return (recipe.radices,)
+        """Returns the kernel's arguments after its tables: the radices, if it has any."""
+        return (recipe.radices,) if recipe.radices else ()
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         """Returns what `arguments` returns, with (shape, dtype) in place of the tables."""
@@ -144,10 +144,16 @@ def _packed(algorithm: Algorithm, recipe: Recipe, inverse: bool, scale: float) -
 
 
 class LengthAlgorithm(Algorithm):
-    """An algorithm for rows of one length, from `shortest` to `longest`."""
+    """An algorithm for rows of one length, from `shortest` to `longest`.
+
+    Unless it has others, its tables are `make_tables(n, radices, inverse, scale)`, and their shapes
+    and dtypes `make_specs(radices)`.
+    """
 
     shortest = 1
     longest: int
+    make_tables: Any
+    make_specs: Any
 
     def why_not(self, n: int) -> str:
         """Returns why it cannot transform length n, or "" where it can."""
@@ -177,6 +183,14 @@ class LengthAlgorithm(Algorithm):
             raise NotImplementedError(reason)
         return self.recipes(kind.points)
 
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self.make_specs(recipe.radices)
+        return found
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self.make_tables(recipe.n, recipe.radices, inverse, scale)
+        return found
+
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         if self.kind == R2C:
             return [(batch, recipe.n)]
@@ -184,10 +198,7 @@ class LengthAlgorithm(Algorithm):
 
 
 class OneMatrix(Algorithm):
-    """A kernel with one table, which is an argument of its own; no argument follows it."""
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return ()
+    """A kernel with one table, which is an argument of its own."""
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return *self.table_specs(recipe), *self.settings(recipe)

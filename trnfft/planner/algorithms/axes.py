@@ -78,9 +78,8 @@ class Axes(PassAlgorithm):
         return shape[axis]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return tuple(
-            self.by_name[item.recipe.algorithm].table_specs(item.recipe) for item in recipe.passes
-        )
+        recipes = [item.recipe for item in recipe.passes]
+        return tuple(self.by_name[one.algorithm].table_specs(one) for one in recipes)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         found = []
@@ -111,13 +110,9 @@ def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recip
 
 def pass_numbers(recipe: Recipe) -> tuple[Any, ...]:
     """Returns the passes in the form of the kernel's argument."""
-    return tuple(
-        (
-            axes.PASS_NUMBERS[item.recipe.algorithm],
-            item.axis + 1,
-            item.recipe.n,
-            item.kept,
-            item.recipe.radices,
-        )
-        for item in recipe.passes
-    )
+    found = []
+    for item in recipe.passes:
+        one = item.recipe
+        number = axes.PASS_NUMBERS[one.algorithm]
+        found.append((number, item.axis + 1, one.n, item.kept, one.radices))
+    return tuple(found)

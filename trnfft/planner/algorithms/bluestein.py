@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,14 @@ class ChirpConvolution(LengthAlgorithm):
 
     def __init__(self, inner: LengthAlgorithm) -> None:
         self.inner = inner
+
+    def around(self, n: int, lists: Iterable[tuple[int, ...]]) -> list[Recipe]:
+        """Returns a recipe for length n for each list of radices of the inner transform."""
+        inner = [self.inner.recipe(math.prod(radices), radices) for radices in lists]
+        return [self.recipe(n, inner=recipe) for recipe in inner]
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (inner_of(recipe).radices,)
 
     def error(self, recipe: Recipe) -> float:
         once = self.inner.error(inner_of(recipe))
@@ -44,11 +53,7 @@ class Bluestein(ChirpConvolution):
             for m in bluestein.convolution_lengths(n)
             for radices in radix_lists(m, work, CONVOLUTIONS, stage.MAX_RADIX)
         ]
-        inner = [
-            self.inner.recipe(math.prod(radices), radices)
-            for radices in sorted(lists, key=work)[:CONVOLUTIONS]
-        ]
-        return [self.recipe(n, inner=recipe) for recipe in inner]
+        return self.around(n, sorted(lists, key=work)[:CONVOLUTIONS])
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         columns = convolution_work(recipe.n, inner_of(recipe).radices) * least_of(2.3, 2.1, rows)
@@ -60,9 +65,6 @@ class Bluestein(ChirpConvolution):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         n, inner = recipe.n, inner_of(recipe)
         return bluestein.bluestein_tables(n, inner.n, inner.radices, inverse, scale)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return (inner_of(recipe).radices,)
 
 
 def inner_of(recipe: Recipe) -> Recipe:

@@ -37,9 +37,6 @@ class FoldedDft(LengthAlgorithm):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         return folded_dft.folded_dft_tables(recipe.n, inverse, scale)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return ()
-
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         columns = recipe.n**2 / PARTITIONS * least_of(2.9, 4.3, rows)
         return columns / chip.tensor_columns_per_ns

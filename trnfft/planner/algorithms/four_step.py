@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from nki_kernels.base.engines import WHOLE_RADIX
 from nki_kernels.fft import four_step, four_step_tables, spread_lines, stage
@@ -23,6 +22,8 @@ class FourStep(LengthAlgorithm):
     name = "four_step"
     title = "four-step"
     kernel = four_step.four_step
+    make_tables = staticmethod(four_step_tables.four_step_tables)
+    make_specs = staticmethod(four_step_tables.four_step_specs)
     shortest, longest = SHORTEST, four_step_tables.MAX_STREAMED_LENGTH
     ahead = Ahead(262144, 1, "trn1")
 
@@ -45,12 +46,6 @@ class FourStep(LengthAlgorithm):
             for radices in lists
             if n // radices[-1] <= four_step_tables.MAX_STATE
         ]
-
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return four_step_tables.four_step_specs(recipe.radices)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return four_step_tables.four_step_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
         return 0.66 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)

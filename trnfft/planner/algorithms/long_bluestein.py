@@ -30,17 +30,14 @@ _PASSES = 0.2  # nanoseconds a point of the first and the last pass on trn1, wit
 class LongConvolution(ChirpConvolution):
     """A convolution whose kernel takes one row, and which is more work than its inner transform."""
 
-    make_tables: Any
-
     def __init__(self, inner: LengthAlgorithm) -> None:
         super().__init__(inner)
         self.lighter = inner.name
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return self.make_tables(recipe.n, inner_of(recipe).radices, inverse, scale)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return (inner_of(recipe).radices,)
+        found: tuple[Any, ...]
+        found = self.make_tables(recipe.n, inner_of(recipe).radices, inverse, scale)
+        return found
 
 
 class LongBluestein(LongConvolution):
@@ -71,8 +68,7 @@ class LongBluestein(LongConvolution):
         ranked = sorted(lists, key=convolution_work)[: LONG_LISTS - 1]
         # the shortest list is among them
         found = list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS]
-        inner = [self.inner.recipe(math.prod(radices), radices) for radices in found]
-        return [self.recipe(n, inner=recipe) for recipe in inner]
+        return self.around(n, found)
 
 
 def convolution_work(radices: tuple[int, ...]) -> float:
@@ -113,8 +109,7 @@ class SplitBluestein(LongConvolution):
                     lists = radix_lists(size, throughput, 1, PARTITIONS, spare=0)
                     found += [(split, *radices) for radices in lists]
         found = sorted(set(found), key=split_convolution_work)[:LONG_LISTS]
-        inner = [self.inner.recipe(math.prod(radices), radices) for radices in found]
-        return [self.recipe(n, inner=recipe) for recipe in inner]
+        return self.around(n, found)
 
 
 def split_convolution_work(radices: tuple[int, ...]) -> float:

@@ -59,12 +59,6 @@ class RealFourStep(LengthAlgorithm):
             return False
         return True
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return self.make_specs(recipe.radices)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return self.make_tables(recipe.n, recipe.radices, inverse, scale)
-
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         return 1.05 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
 

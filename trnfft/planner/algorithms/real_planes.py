@@ -38,9 +38,6 @@ class RealPlanes(ShapeAlgorithm):
         """Returns the tables of both directions, whose results have the same real part."""
         return real_planes.real_planes_tables(recipe.kind.rows, recipe.kind.columns, scale)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return ()
-
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         """Returns the time of the products, without chunks that are not full."""
         down, along = (real_planes.Axis(n) for n in recipe.kind.sizes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_kernels.real import real_stockham, real_stockham_tables
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
@@ -50,12 +48,6 @@ class RealStockham(LengthAlgorithm):
 
     def recipes(self, n: int) -> list[Recipe]:
         return [self.recipe(n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
-
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return self.make_specs(recipe.radices)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return self.make_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         return recipe.n * least_of(8.8, 7.1, rows) / chip.tensor_columns_per_ns

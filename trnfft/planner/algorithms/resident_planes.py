@@ -41,8 +41,5 @@ class ResidentPlanes(ShapeAlgorithm):
         rows, columns = recipe.kind.lengths
         return resident_planes.resident_planes_tables(rows, columns, inverse, scale)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return ()
-
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(resident_planes.stages(*recipe.kind.lengths))

@@ -43,8 +43,5 @@ class ResidentVolumes(ShapeAlgorithm):
         make = resident_volumes.resident_volumes_tables
         return make(recipe.kind.lengths, self.is_real, inverse, scale)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return ()
-
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.kind.lengths)

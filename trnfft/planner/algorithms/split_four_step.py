@@ -26,6 +26,8 @@ class SplitFourStep(LengthAlgorithm):
     name = "split_four_step"
     title = "split four-step"
     kernel = split_four_step.split_four_step
+    make_tables = staticmethod(split_four_step.split_four_step_tables)
+    make_specs = staticmethod(split_four_step.split_four_step_specs)
     shortest, longest = SHORTEST, split_four_step.MAX_SPLIT_LENGTH
     ahead = Ahead(600000, 1, "trn3")
     short = (
@@ -46,13 +48,6 @@ class SplitFourStep(LengthAlgorithm):
 
     def recipes(self, n: int) -> list[Recipe]:
         return [self.recipe(n, radices) for radices in likeliest_radices(n)]
-
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return split_four_step.split_four_step_specs(recipe.radices)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        make = split_four_step.split_four_step_tables
-        return make(recipe.n, recipe.radices, inverse, scale)
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         matrices, *others = self.table_specs(recipe)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_kernels.nd import strided_stockham
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
@@ -15,6 +13,8 @@ class StridedStockham(LengthAlgorithm):
 
     name = "strided_stockham"
     kernel = strided_stockham.strided_stockham
+    make_tables = staticmethod(strided_stockham.strided_stockham_tables)
+    make_specs = staticmethod(strided_stockham.strided_stockham_specs)
     longest = strided_stockham.MAX_LENGTH
     ahead = Ahead(1024, 1024, "trn1")
 
@@ -29,13 +29,6 @@ class StridedStockham(LengthAlgorithm):
 
     def recipes(self, n: int) -> list[Recipe]:
         return [self.recipe(n, radices) for radices in self._lists(n)]
-
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return strided_stockham.strided_stockham_specs(recipe.radices)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        make = strided_stockham.strided_stockham_tables
-        return make(recipe.n, recipe.radices, inverse, scale)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)
