@@ -60,6 +60,15 @@ def counted_recipe(algorithm):
     return next((found[n] for n in COUNTED if n in found), next(iter(found.values())))
 
 
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_algorithm_has_sizes_here(name):
+    algorithm = REGISTRY[name]
+    if algorithm.takes_shapes:
+        assert algorithm.samples
+    else:
+        assert algorithm.short or any(not algorithm.why_not(n) for n in LENGTHS)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_likeliest_recipe_breaks_a_rule(name):
     """Of sizes below 2^19 with a batch each by turns, and of the smallest in each precision."""
