@@ -30,8 +30,9 @@ from tests.tolerances import near, transforms
 
 from .independence import check_rows_are_independent
 from .samples import fits, normal, real
-from .turns import on_first_chip
+from .turns import on_chips, on_first_chip
 
+CHIPS = "trn2", "trn1"
 pytestmark = pytest.mark.usefixtures("strict_chip")
 
 
@@ -124,16 +125,6 @@ def orders(count):
     return [tuple(order) for order in itertools.permutations(range(1, count + 1))]
 
 
-def by_turns(names, cases):
-    """Parametrization of a chip and more: by default by turns one chip or the other."""
-    chips = "trn2", "trn1"
-    return sweeps.some(
-        f"strict_chip, {names}",
-        [(chip, *case) for chip in chips for case in cases],
-        [(chips[place % 2], *case) for place, case in enumerate(cases)],
-    ).with_args(ids=str, indirect=["strict_chip"])
-
-
 # Radices of each axis; one for DFT-GEMM, and each length in every kernel that takes it.
 PLANE = [((12,), (20,)), ((3, 5), (7,)), ((8, 8), (10, 12)), ((2, 2), (2, 2)), ((31,), (129,))]
 SPACE = [((6,), (8,), (10,)), ((2, 3), (5,), (3, 4)), ((4,), (3, 3), (2, 2, 2))]
@@ -143,7 +134,7 @@ LINE = [((20,),), ((200,),), ((4, 5, 6),)]
 POWERS = [((8, 8), (16, 16)), ((4, 4), (128,)), ((4,), (8,), (128,)), ((16,), (16, 32))]
 
 
-@by_turns("radices", [(each,) for each in LINE + PLANE + SPACE + POWERS])
+@on_chips("radices", LINE + PLANE + SPACE + POWERS, CHIPS)
 def test_all_orders_and_batches_both_ways(strict_chip, radices):
     for place, order in enumerate(orders(len(radices))):
         inverse = place % 2 == 1
@@ -173,7 +164,7 @@ def test_loops_and_two_programs(monkeypatch, strict_chip, radices, batch, instru
     check_real(real(batch, *sizes(radices)), radices, places[:-1], degree)
 
 
-@by_turns("radices", [(((12,), (20,)),), (((3, 4), (4, 6)),), (((4,), (8,), (3, 2)),)])
+@on_chips("radices", [((12,), (20,)), ((3, 4), (4, 6)), ((4,), (8,), (3, 2))], CHIPS)
 def test_arrays_are_independent(strict_chip, radices):
     places = range(1, len(radices) + 1)
     x = normal(5, *sizes(radices)).astype(np.complex64)
@@ -218,7 +209,7 @@ PADDED = [
 ]
 
 
-@by_turns("radices, held, kept", PADDED)
+@on_chips("radices, held, kept", PADDED, CHIPS)
 def test_padded_input_and_cropped_output(strict_chip, radices, held, kept):
     for place, order in enumerate(orders(len(held))):
         x = normal(2 if math.prod(held) < 12_000 else 1, *held)
@@ -253,19 +244,15 @@ REAL = [
     (((10, 20), (12,)), (199, 7)),
     (((6,), (5,), (7,)), None),
     (((6,), (2, 4), (8, 3)), (5, 5, 17)),
+    *(((each,), (math.prod(each) - 3,)) for each in ((30,), (5, 6), (9, 5))),
 ]
 
 
-@by_turns("radices, held", REAL)
+@on_chips("radices, held", REAL, CHIPS)
 def test_real_data_forward_and_back(strict_chip, radices, held):
     for place, order in enumerate(orders(len(radices) - 1)):
         for batch in (1, 3) if place == 0 else (3,):
             check_real(real(batch, *(held or sizes(radices))), radices, order)
-
-
-@pytest.mark.parametrize("radices", [(30,), (5, 6), (9, 5)], ids=str)
-def test_real_data_of_one_axis(radices):
-    check_real(real(4, math.prod(radices) - 3), (radices,), ())
 
 
 def test_any_half_spectrum_backwards():

@@ -113,6 +113,7 @@ def test_loads_do_not_run_too_far_ahead(monkeypatch, name, place):
 NOT_COUNTED = {
     "bluestein",
     "convolve_images",
+    "convolve_rows",
     "resident_planes",
     "resident_real_volumes",
     "transform_real_axes",

@@ -135,16 +135,6 @@ def test_images_and_filters(batch, filters, rows, columns, held, kept):
     check(batch, filters, rows, columns, held, kept)
 
 
-@on_chips("rows, columns", [((12,), (4, 5)), ((3, 4), (5, 3))], CHIPS)
-def test_a_delta_changes_nothing_and_a_shifted_one_shifts(rows, columns):
-    m, n = math.prod(columns), math.prod(rows)
-    x, delta = real(2, m, n), np.zeros((1, m, n))
-    delta[0, 0, 0] = 1
-    for shift in ((0, 0), (2, 3)):
-        result, _ = launch(x, np.roll(delta, shift, (1, 2)), rows, columns)
-        near(result, np.roll(x, shift, (1, 2)), tolerance(m, n))
-
-
 # Images, filters and sizes of loops along images with one filter, several, one each; along columns.
 LOOPS = [
     (7, 1, ((12,), (3, 4), (10, 12), (11, 9))),
@@ -176,27 +166,6 @@ def test_images_are_independent(rows, columns):
 
     with np.errstate(all="ignore"):
         check_rows_are_independent(run, x, exact, tolerance(m, n), [0, 3])
-
-
-@on_first_chip(*CHIPS)
-def test_padding_makes_it_linear():
-    """Every output by the sum that defines it."""
-    x, filters = real(1, 5, 6), np.zeros((1, 8, 9), np.float32)
-    filters[0, :3, :4] = real(3, 4)
-    exact = np.zeros((1, 7, 9))
-    for j in range(3):
-        for k in range(4):
-            exact[0, j : j + 5, k : k + 6] += filters[0, j, k] * x[0].astype(float)
-    near(launch(x, filters, (3, 3), (2, 4), (7, 9))[0], exact, tolerance(8, 9))
-
-
-@on_chips("radices", [(2, 2), (3, 5), (64, 2), (16, 54), (64, 64)], ["trn1"])
-def test_the_stage_order_is_a_permutation(radices):
-    m = math.prod(radices)
-    order = stage_order(m, radices)
-    assert sorted(order) == list(range(m))
-    slabs = order.reshape(radices)
-    assert (slabs == np.arange(radices[0])[:, None] + radices[0] * np.arange(radices[1])).all()
 
 
 @on_first_chip(*CHIPS)

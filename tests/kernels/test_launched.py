@@ -43,21 +43,3 @@ def test_arguments_are_those_of_the_planner(name):
                 np.testing.assert_array_equal(one, other)
             else:
                 assert one == other
-
-
-def shapes(value):
-    """The same nested tuples with the shape and the dtype of each array or of its specification."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.name
-    return tuple(map(shapes, value)) if isinstance(value, (tuple, list)) else value
-
-
-@pytest.mark.parametrize("name", [name for name, each in REGISTRY.items() if each.takes_shapes])
-def test_specs_are_those_of_the_tables(name):
-    """Of kernels for shapes; those of kernels for lengths are compared by tests of the planner."""
-    algorithm, found = REGISTRY[name], 0
-    for kind in algorithm.samples:
-        for recipe in algorithm.recipes_for(kind)[:1]:
-            assert shapes(algorithm.specs(recipe)) == shapes(algorithm.arguments(recipe))
-            found += 1
-    assert found

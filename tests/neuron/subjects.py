@@ -65,9 +65,6 @@ def seeded(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         return make(*arguments, **options)
 
 
-LENGTHS = {"1": (), "2": ((-2, -1),), "n": ((0, 2),)}
-
-
 def kernels_of(*kinds: str, axes: bool = False) -> tuple[str, ...]:
     """The names of the kernels that serve transforms of these kinds, of one or of several axes."""
     every = [each for each in REGISTRY.values() if each.kind in kinds]
@@ -164,4 +161,27 @@ def layers() -> dict[str, Subject]:
     }
 
 
+class Doubled(torch.nn.Module):
+    """Twice its input, by a transform and its inverse."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return trnfft.irfft(trnfft.rfft(x)) * 2
+
+
+# Layers that are one launch in a graph, with the shapes of their inputs; spectrograms, too.
+FOURIER_LAYERS = {
+    "one axis": (seeded(nn.SpectralConv1d, 8, 6, 9), (5, 8, 64)),
+    "two axes": (seeded(nn.SpectralConv2d, 4, 8, 3, 4), (3, 4, 16, 20)),
+    "neural operator": (seeded(nn.SpectralConv, 4, 5, (7, 6)), (3, 4, 12, 12)),
+}
+SPECTROGRAMS = {
+    "powers": (nn.Spectrogram(400, hop_length=160), (3, 20000)),
+    "magnitudes": (
+        nn.Spectrogram(400, hop_length=160, power=1, normalized="frame_length"),
+        (2, 1, 30001),
+    ),
+    "bands": (nn.MelSpectrogram(n_fft=512, hop_length=128, n_mels=16), (3, 20000)),
+}
+# And two launches.
+MODULES = {"transforms": (Doubled(), (3, 16)), **FOURIER_LAYERS, **SPECTROGRAMS}
 SUBJECTS = {**transforms(), **signals(), **layers()}

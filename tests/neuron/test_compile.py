@@ -1,5 +1,6 @@
 """torch.compile(backend="neuron"): values, gradients, graphs, and transfers over the bus."""
 
+import copy
 import functools
 import warnings
 
@@ -12,13 +13,24 @@ from tests.tolerances import near
 from trnfft.planner.accuracy import MAX_ERRORS
 
 from .comparison import Training, all_near
-from .stand_in import compile_backend, nki_hop
-from .subjects import SUBJECTS
+from .stand_in import compile_backend
+from .subjects import MODULES, SUBJECTS
 
 compiled = functools.partial(torch.compile, backend="neuron", fullgraph=True)
 # Transforms of the same kind and the same dimensions have the same graphs but for a few products.
 ALIKE = ["ifft", "ihfft", "hfft", "fft2", "rfft2", "hfft2", "ihfft2", "ifftn", "irfftn", "ihfftn"]
 subjects = sweeps.some("name", SUBJECTS, [name for name in SUBJECTS if name not in ALIKE])
+
+
+# Modules that are two launches, or one of a kernel for a whole layer.
+LAUNCHES = {"transforms": 2, "one axis": 1, "two axes": 1, "powers": 1, "bands": 1}
+modules = pytest.mark.parametrize("name", ["transforms", "one axis", "powers"])
+
+
+def on_device(name):
+    """A module without gradients of its parameters, and its input."""
+    module, shape = MODULES[name]
+    return copy.deepcopy(module).to("neuron").requires_grad_(False), torch.randn(shape).to("neuron")
 
 
 @pytest.fixture(autouse=True)
@@ -41,24 +53,6 @@ def test_values_and_gradients(name, launches, counted):
     assert (counts.to_host, counts.to_device) == (0, 0)
 
 
-def test_graphs_hold_launches_and_no_operator_of_trnfft():
-    step = Training(SUBJECTS["rfft"], "neuron", compiled).step
-    step()
-    for graph in compile_backend.GRAPHS:
-        targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-        assert targets.count(nki_hop.nki_kernel_wrapper) == 1
-        assert not [target for target in targets if "trnfft" in str(target)]
-
-
-def test_another_batch_is_planned_anew(launches):
-    run = compiled(lambda x: trnfft.rfft(x).real)
-    for rows in (3, 5, 200):
-        x = torch.randn(rows, 64)
-        actual = run(x.to("neuron"))
-        all_near([actual], [torch.fft.rfft(x).real])
-    assert len(launches) == 3
-
-
 def test_precision_is_that_of_the_moment_of_compiling(launches):
     x = torch.randn(8, 256)
     with trnfft.precision("kahan"):
@@ -70,16 +64,18 @@ def test_precision_is_that_of_the_moment_of_compiling(launches):
     assert launches[1:] == [("butterfly", 2)]
 
 
-@pytest.mark.parametrize(
-    "setting, message",
-    [
-        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
-        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
-    ],
-)
-def test_settings_without_kernels_are_refused_with_advice(setting, message, launches):
+SETTINGS = [
+    (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
+    (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
+]
+
+
+@modules
+@pytest.mark.parametrize("setting, message", SETTINGS)
+def test_settings_without_kernels_are_refused_with_advice(setting, message, name, launches):
+    module, x = on_device(name)
     with setting(), pytest.raises(Exception, match=message):
-        compiled(lambda x: trnfft.fft(x).real)(torch.ones(2, 8, device="neuron"))
+        compiled(module)(x)
     assert launches == []
 
 
@@ -102,25 +98,26 @@ def test_no_rows(launches):
     assert launches == []
 
 
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_dynamic_shapes_are_refused_before_the_backend_does(launches, fullgraph):
-    def doubled(x):
-        return trnfft.irfft(trnfft.rfft(x)) * 2
-
-    x = torch.ones(3, 8, device="neuron")
-    run = torch.compile(doubled, backend="neuron", dynamic=True, fullgraph=fullgraph)
+@pytest.mark.parametrize(
+    "name, fullgraph",
+    [("transforms", True), ("transforms", False), ("one axis", True), ("powers", True)],
+)
+def test_dynamic_shapes_are_refused_before_the_backend_does(launches, name, fullgraph):
+    module, x = on_device(name)
+    run = torch.compile(module, backend="neuron", dynamic=True, fullgraph=fullgraph)
     with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True"):
         run(x)
     torch._dynamo.reset()
     torch._dynamo.mark_dynamic(x, 0)
-    run = torch.compile(doubled, backend="neuron", fullgraph=fullgraph)
+    run = torch.compile(module, backend="neuron", fullgraph=fullgraph)
     with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
         run(x)
+    assert launches == []
     torch._dynamo.reset()
-    y = torch.ones(3, 8, device="neuron")
+    y = x.detach().clone()
     torch._dynamo.maybe_mark_dynamic(y, 0)
-    all_near([run(y)], [2 * torch.ones(3, 8)])
-    assert len(launches) == 2
+    all_near([run(y)], [MODULES[name][0](y.cpu())])
+    assert len(launches) == LAUNCHES[name]
 
 
 def test_the_last_graph_of_a_function_is_told_once(launches):
@@ -143,38 +140,75 @@ def test_the_last_graph_of_a_function_is_told_once(launches):
     assert len(launches) == 2 * (limit + 2)
 
 
-def test_shapes_that_vary_are_settled(launches):
+@pytest.mark.parametrize(
+    "name, shapes",
+    [
+        ("transforms", ((3, 8), (3, 12), (5, 12))),
+        ("one axis", ((5, 8, 64), (5, 8, 128), (7, 8, 128))),
+    ],
+)
+def test_shapes_that_vary_are_settled(name, shapes, launches):
     """Dynamo keeps numbers open that differ between calls, unless it is told otherwise."""
-    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
-    for shape in ((3, 8), (3, 12), (5, 12)):
+    run = compiled(on_device(name)[0])
+    for shape in shapes:
         x = torch.randn(shape)
-        all_near([run(x.to("neuron"))], [x])
-    assert len(launches) == 6
+        all_near([run(x.to("neuron"))], [MODULES[name][0](x)])
+    assert len(launches) == len(shapes) * LAUNCHES[name]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_exported_programs_transform(strict, launches):
+@pytest.mark.parametrize(
+    "name, strict",
+    [("transforms", False), ("transforms", True), ("two axes", True), ("bands", True)],
+)
+def test_exported_programs_transform(name, strict, launches):
     """They hold trnfft's operators, which launch the kernels of the moment that they run."""
-
-    class Doubled(torch.nn.Module):
-        def forward(self, x):
-            return trnfft.irfft(trnfft.rfft(x) * 2)
-
-    x = torch.randn(3, 16)
-    program = torch.export.export(Doubled(), (torch.ones(3, 16, device="neuron"),), strict=strict)
+    module, x = on_device(name)
+    program = torch.export.export(module, (torch.ones_like(x),), strict=strict)
+    targets = [str(node.target) for node in program.graph.nodes]
+    count = sum(target.startswith("trnfft.") for target in targets)
+    assert count >= LAUNCHES[name] if name == "transforms" else count == 1
     launches.clear()
-    all_near([program.module()(x.to("neuron"))], [2 * x])
-    assert len(launches) == 2
+    all_near([program.module()(x)], [MODULES[name][0](x.cpu())])
+    assert len(launches) == LAUNCHES[name]
 
 
-def test_forward_mode_is_left_to_eager_mode():
-    """As a graph would lose the tangents: nki_op's operators have no rule for them."""
+def tangent(module, x):
+    """nki_op's operators have no rule for it, so that a graph would lose it."""
+    return torch.func.jvp(module, (x,), (x.flip(0) + 1,))[1]
 
-    def tangent(x, dx):
-        return torch.func.jvp(lambda x: trnfft.irfft(trnfft.rfft(x)), (x,), (dx,))[1]
 
-    x, dx = torch.randn(2, 8).to("neuron")
-    all_near([torch.compile(tangent, backend="neuron")(x, dx)], [dx])
+def of_many(module, x):
+    return torch.func.vmap(module)(torch.stack([x, 2 * x]))
+
+
+def gradient(module, x):
+    return torch.func.grad(lambda x: module(x).square().sum())(x)
+
+
+def gradient_of_the_weight(module, x):
+    def loss(weight):
+        return torch.func.functional_call(module, {"weight_real": weight}, (x,)).square().sum()
+
+    return torch.func.grad(loss)(module.weight_real.detach())
+
+
+@pytest.mark.parametrize(
+    "function, name",
+    [
+        *((tangent, name) for name in ("transforms", "one axis", "powers")),
+        *((of_many, name) for name in ("one axis", "powers")),
+        *((gradient, name) for name in ("one axis", "two axes", "powers")),
+        (gradient_of_the_weight, "two axes"),
+    ],
+)
+def test_what_is_left_to_eager_mode(function, name):
+    module, x = on_device(name)
+    run = functools.partial(function, module)
+    all_near([torch.compile(run, backend="neuron")(x)], [function(MODULES[name][0], x.cpu())])
+    if function is gradient:
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="torch.func"):
+            compiled(run)(x)
 
 
 def test_without_gradients(launches):

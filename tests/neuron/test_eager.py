@@ -119,22 +119,6 @@ def test_filters_of_images_are_one_launch(launches):
     near_host(actual, trnfft.bloom(image, psf, strength=0.6))
 
 
-def test_tables_are_uploaded_once(counted):
-    z = random_parts(2, 11).to("neuron")
-    with counted() as counts:
-        for _ in range(3):
-            trnfft.fft(z)
-    assert counts.to_device == 1
-    with counted() as counts:
-        trnfft.fft(random_parts(2, 11).to("neuron"))
-    assert counts.to_device == 2, "the parts alone"
-
-
-def test_float64_is_refused_with_advice():
-    with pytest.raises(TypeError, match="no storage for Double"):
-        torch.ones(4, dtype=torch.float64, device="neuron")
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32])
 def test_other_dtypes_are_computed_in_float32(dtype):
     x = random_parts(3, 16).real.mul(10).to(dtype)

@@ -17,24 +17,20 @@ from trnfft.ops import spectral_convolution
 
 from .comparison import Training, all_near
 from .stand_in import compile_backend
-from .subjects import C2R, R2C, Subject, layer_of_real, seeded
+from .subjects import (
+    C2R,
+    FOURIER_LAYERS,
+    MODULES,
+    R2C,
+    SPECTROGRAMS,
+    Subject,
+    layer_of_real,
+    seeded,
+)
 
 compiled = functools.partial(torch.compile, backend="neuron", fullgraph=True)
-LAYERS = {
-    "one axis": (seeded(nn.SpectralConv1d, 8, 6, 9), (5, 8, 64)),
-    "two axes": (seeded(nn.SpectralConv2d, 4, 8, 3, 4), (3, 4, 16, 20)),
-    "neural operator": (seeded(nn.SpectralConv, 4, 5, (7, 6)), (3, 4, 12, 12)),
-}
-SPECTROGRAMS = {
-    "powers": (nn.Spectrogram(400, hop_length=160), (3, 20000), "frame_powers"),
-    "magnitudes": (
-        nn.Spectrogram(400, hop_length=160, power=1, normalized="frame_length"),
-        (2, 1, 30001),
-        "frame_powers",
-    ),
-    "bands": (nn.MelSpectrogram(n_fft=512, hop_length=128, n_mels=16), (3, 20000), "frame_bands"),
-}
-layers = pytest.mark.parametrize("name", LAYERS)
+KERNELS = {"powers": "frame_powers", "magnitudes": "frame_powers", "bands": "frame_bands"}
+layers = pytest.mark.parametrize("name", FOURIER_LAYERS)
 spectrograms = pytest.mark.parametrize("name", SPECTROGRAMS)
 
 
@@ -46,7 +42,7 @@ def fresh():
 
 
 def subject_of(name):
-    layer, shape = LAYERS[name]
+    layer, shape = FOURIER_LAYERS[name]
     return Subject(layer_of_real, (shape,), (), layer)
 
 
@@ -62,8 +58,8 @@ def names(launches):
 
 @sweeps.some(
     "name, is_autocast",
-    itertools.product(LAYERS, [False, True]),
-    [*((name, False) for name in LAYERS), ("two axes", True)],
+    itertools.product(FOURIER_LAYERS, [False, True]),
+    [*((name, False) for name in FOURIER_LAYERS), ("two axes", True)],
 )
 def test_a_layer_and_its_gradients(name, is_autocast, launches, counted):
     training = Training(subject_of(name), "neuron", compiled)
@@ -85,7 +81,7 @@ def test_the_gradient_of_the_input_alone(name, launches):
 
 
 def compare_gradients_of_the_input(name):
-    layer, shape = LAYERS[name]
+    layer, shape = FOURIER_LAYERS[name]
     x = torch.randn(shape)
     results = []
     for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
@@ -110,7 +106,7 @@ def test_the_gradient_of_the_input_alone_by_transforms(launches, monkeypatch):
 
 @layers
 def test_the_gradients_of_the_weight_alone(name, launches):
-    layer, shape = LAYERS[name]
+    layer, shape = FOURIER_LAYERS[name]
     compare_gradients_of_the_weight(layer, shape)
     assert names(launches) == ["spectral_convolution", "spectral_gradients"]
 
@@ -123,7 +119,7 @@ def test_the_gradients_of_the_weight_alone_by_transforms(launches, monkeypatch):
         "_recipe",
         lambda *a: None if a[-1] == "gradients" else found(*a),
     )
-    compare_gradients_of_the_weight(*LAYERS["one axis"])
+    compare_gradients_of_the_weight(*FOURIER_LAYERS["one axis"])
     forward, backward = names(launches)
     assert forward == "spectral_convolution" and backward in R2C
 
@@ -141,7 +137,7 @@ def compare_gradients_of_the_weight(layer, shape):
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_layer_without_gradients(mode, launches):
-    layer, shape = LAYERS["one axis"]
+    layer, shape = FOURIER_LAYERS["one axis"]
     x = torch.randn(shape)
     with mode():
         y = compiled(copy.deepcopy(layer).to("neuron"))(x.to("neuron"))
@@ -161,17 +157,17 @@ def test_two_layers_share_a_graph(launches):
 
 @spectrograms
 def test_a_spectrogram(name, launches):
-    layer, shape, kernel = SPECTROGRAMS[name]
+    layer, shape = SPECTROGRAMS[name]
     x = torch.randn(shape)
     all_near([on_device(layer, x)], [layer(x)])
-    assert names(launches) == [kernel]
+    assert names(launches) == [KERNELS[name]]
     assert len(compile_backend.GRAPHS) == 1
 
 
 @spectrograms
 def test_a_spectrogram_with_gradients_is_a_transform(name, launches):
     """The derivative reads the spectra that a kernel would not keep."""
-    layer, shape, _ = SPECTROGRAMS[name]
+    layer, shape = SPECTROGRAMS[name]
     subject = Subject(layer_of_real, (shape,), (), layer)
     actual = Training(subject, "neuron", compiled).step()
     all_near(actual, Training(subject, "cpu").step())
@@ -194,30 +190,18 @@ def test_what_is_cheaper_by_transforms_stays_so(layer, shape, launches):
     assert not any("spectral" in name or "frame" in name for name in names(launches))
 
 
-@pytest.mark.parametrize("name", ["one axis", "powers"])
-def test_settings(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+def test_a_spectrogram_with_rounded_operands_is_a_transform(launches):
+    layer, shape = SPECTROGRAMS["powers"]
     x = torch.randn(shape)
-    for setting, message in (
-        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
-        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
-    ):
-        with setting(), pytest.raises(Exception, match=message):
-            on_device(layer, x)
-        torch._dynamo.reset()
-    assert launches == []
     with trnfft.precision("bf16"):
-        all_near([on_device(layer, x)], [layer(x)], 2 * operands(3))  # of squares, or of one layer
-    if name == "powers":  # which no fused kernel rounds
-        assert launches and all(each in (*R2C, *C2R) for each in names(launches))
-    else:
-        assert names(launches) == ["spectral_convolution"]
+        all_near([on_device(layer, x)], [layer(x)], 2 * operands(3))  # of squares
+    assert launches and all(each in (*R2C, *C2R) for each in names(launches))
 
 
 @sweeps.some(
     "name, has_launch",
-    itertools.product(LAYERS, [True, False]),
-    [*((name, True) for name in LAYERS), ("one axis", False)],
+    itertools.product(FOURIER_LAYERS, [True, False]),
+    [*((name, True) for name in FOURIER_LAYERS), ("one axis", False)],
 )
 def test_gradients_with_rounded_operands(name, has_launch, launches, monkeypatch):
     found = spectral_convolution._recipe
@@ -231,7 +215,7 @@ def test_gradients_with_rounded_operands(name, has_launch, launches, monkeypatch
     with trnfft.precision("bf16"):
         actual = Training(subject_of(name), "neuron", compiled).step()
     # Forward and backward: a transform and its inverse of each axis, and the products between.
-    tolerance = operands(2 * (2 * (len(LAYERS[name][1]) - 2) + 1))
+    tolerance = operands(2 * (2 * (len(FOURIER_LAYERS[name][1]) - 2) + 1))
     all_near(actual, Training(subject_of(name), "cpu").step(), tolerance)
     assert all(one is None or one.algorithm.endswith("_bf16") for one in recipes)
     if has_launch:
@@ -240,101 +224,11 @@ def test_gradients_with_rounded_operands(name, has_launch, launches, monkeypatch
         assert "spectral_convolution" not in names(launches)
 
 
-@pytest.mark.parametrize("name", ["one axis", "powers"])
-def test_dynamic_shapes_are_refused(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True"):
-        on_device(layer, torch.ones(shape), functools.partial(compiled, dynamic=True))
-    torch._dynamo.reset()
-    x = torch.ones(shape, device="neuron")
-    torch._dynamo.mark_dynamic(x, 0)
-    with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
-        on_device(layer, x)
-    assert launches == []
-
-
-def test_shapes_that_vary_are_settled(launches):
-    layer = LAYERS["one axis"][0]
-    run = compiled(copy.deepcopy(layer).to("neuron").requires_grad_(False))
-    for shape in ((5, 8, 64), (5, 8, 128), (7, 8, 128)):
-        x = torch.randn(shape)
-        all_near([run(x.to("neuron"))], [layer(x)])
-    assert names(launches) == ["spectral_convolution"] * 3
-
-
-@pytest.mark.parametrize("name", ["one axis", "powers"])
-def test_forward_mode_is_left_to_eager_mode(name):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    x, dx = torch.randn(2, *shape)
-
-    def tangent(layer, x, dx):
-        return torch.func.jvp(layer, (x,), (dx,))[1]
-
-    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
-    run = torch.compile(functools.partial(tangent, own), backend="neuron")
-    all_near([run(x.to("neuron"), dx.to("neuron"))], [tangent(layer, x, dx)])
-
-
-@pytest.mark.parametrize("name", ["one axis", "powers"])
-def test_functions_of_many_are_left_to_eager_mode(name):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    x = torch.randn(2, *shape)
-    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
-    run = torch.compile(torch.func.vmap(own), backend="neuron")
-    all_near([run(x.to("neuron"))], [torch.stack([layer(each) for each in x])])
-
-
-@pytest.mark.parametrize("name", ["two axes", "bands"])
-def test_exported_programs_hold_the_operators_of_trnfft(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
-    program = torch.export.export(own, (torch.ones(shape, device="neuron"),))
-    targets = [str(node.target) for node in program.graph.nodes]
-    assert sum(target.startswith("trnfft.") for target in targets) == 1
-    launches.clear()
-    x = torch.randn(shape)
-    all_near([program.module()(x.to("neuron"))], [layer(x)])
-    assert len(launches) == 1
-
-
 @pytest.mark.parametrize("name", ["two axes", "bands"])
 def test_patched_torch_leaves_them_working(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    layer, shape = MODULES[name]
     x = torch.randn(shape)
     with trnfft.patch_torch():
         all_near([on_device(layer, x)], [layer(x)])
         all_near([on_device(layer, x, lambda layer: layer)], [layer(x)])
     assert len(launches) == 2
-
-
-@pytest.mark.parametrize("name", ["one axis", "two axes", "powers"])
-def test_gradients_by_torch_func_are_left_to_eager_mode(name):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    x = torch.randn(shape)
-
-    def gradient(layer, x):
-        return torch.func.grad(lambda x: layer(x).square().sum())(x)
-
-    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
-    run = functools.partial(gradient, own)
-    all_near([torch.compile(run, backend="neuron")(x.to("neuron"))], [gradient(layer, x)])
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match="torch.func"):
-        compiled(run)(x.to("neuron"))
-
-
-def test_gradients_by_torch_func_of_a_weight_are_left_to_eager_mode():
-    layer, shape = LAYERS["two axes"]
-    x = torch.randn(shape)
-
-    def gradient(layer, weight, x):
-        def loss(weight):
-            y = torch.func.functional_call(layer, {"weight_real": weight}, (x,))
-            return y.square().sum()
-
-        return torch.func.grad(loss)(weight)
-
-    own = copy.deepcopy(layer).to("neuron")
-    run = torch.compile(functools.partial(gradient, own), backend="neuron")
-    weight = layer.weight_real.detach()
-    all_near([run(weight.to("neuron"), x.to("neuron"))], [gradient(layer, weight, x)])

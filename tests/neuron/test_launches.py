@@ -111,13 +111,6 @@ def test_a_launch_that_no_operator_wraps_has_no_derivative():
         nki_hop.wrap_nki(dft_gemm)[(2,)](x_re.requires_grad_(), x_im, matrix)
 
 
-def test_the_degree_of_a_launch_is_that_of_the_runtime():
-    with pytest.raises(
-        RuntimeError, match="NCC_EVRF066: kernel compiled for LNC=1, neuronx-cc has LNC=2"
-    ):
-        nki_hop.wrap_nki(dft_gemm)(*operands())
-
-
 def test_the_degree_is_that_of_the_variable(monkeypatch, launches, new_process):
     monkeypatch.setenv(hardware.LNC_VARIABLE, "1")
     trnfft.fft(torch.ones(2, 16, device="neuron"))

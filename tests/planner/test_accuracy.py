@@ -1,37 +1,11 @@
 """Predicted errors grow as expected, and those of bfloat16 agree with the simulator."""
 
-import math
-
 import numpy as np
 import pytest
 
 import nki_sim
 import trnfft
 from trnfft.planner.algorithms import ALGORITHMS
-from trnfft.planner.kinds import Transform
-from trnfft.planner.plan import Recipe
-
-
-def error(name, n, radices=()):
-    return ALGORITHMS[name].error(Recipe(name, Transform((n,)), radices))
-
-
-def test_one_product_is_a_random_walk_up_to_64_points():
-    assert error("dft_gemm", 64) == pytest.approx(2 * error("dft_gemm", 16))
-    assert error("dft_gemm", 63) < error("dft_gemm", 64)
-    assert error("dft_gemm", 64) == error("dft_gemm", 65) == error("dft_gemm", 256)
-
-
-def test_errors_of_stages_are_independent():
-    assert error("stockham", 256, (16, 16)) == pytest.approx(math.sqrt(2) * error("dft_gemm", 16))
-    for name in ("bf16", "bf16_refined"):
-        one, two = error(f"dft_gemm_{name}", 256), error(f"stockham_{name}", 256, (16, 16))
-        assert two == pytest.approx(math.sqrt(2) * one)
-
-
-def test_errors_of_butterflies_grow_with_the_logarithm():
-    assert error("butterfly", 4) == pytest.approx(math.sqrt(2) * error("butterfly", 2))
-    assert error("butterfly", 2) == error("butterfly", 1)
 
 
 def test_on_the_host_rounding_of_float64_grows_with_the_logarithm():

@@ -7,15 +7,9 @@ import pytest
 import trnfft
 from nki_sim import hardware
 from trnfft.planner import bounds, cost, lengths, planner
-from trnfft.planner.factorization import prime_factors, smooth_numbers
+from trnfft.planner.factorization import prime_factors
 from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Candidate, Plan, Recipe
-
-
-def test_smooth_numbers_are_all_there():
-    expected = [n for n in range(1, 3000) if n == 1 or prime_factors(n)[-1] <= 13]
-    assert smooth_numbers(1, 2999) == expected
-    assert smooth_numbers(2000, 2020) == [n for n in expected if 2000 <= n <= 2020]
 
 
 def time_of(n, batch):
