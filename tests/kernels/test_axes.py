@@ -28,7 +28,6 @@ from nki_sim import hardware
 from tests import sweeps
 from tests.tolerances import near, transforms
 
-from .independence import check_rows_are_independent
 from .samples import fits, normal, real
 from .turns import on_chips, on_first_chip
 
@@ -162,20 +161,6 @@ def test_loops_and_two_programs(monkeypatch, strict_chip, radices, batch, instru
     for order in (places, places[::-1]):
         check(normal(batch, *sizes(radices)), radices, order, None, True, degree)
     check_real(real(batch, *sizes(radices)), radices, places[:-1], degree)
-
-
-@on_chips("radices", [((12,), (20,)), ((3, 4), (4, 6)), ((4,), (8,), (3, 2))], CHIPS)
-def test_arrays_are_independent(strict_chip, radices):
-    places = range(1, len(radices) + 1)
-    x = normal(5, *sizes(radices)).astype(np.complex64)
-
-    def run(x):
-        degree = hardware.current().programs_per_launch
-        return transform(x, radices, places, degree=degree)[0]
-
-    exact = np.fft.fftn(x.astype(complex), axes=places)
-    with np.errstate(all="ignore"):
-        check_rows_are_independent(run, x, exact, transforms(sizes(radices)), [0, 3])
 
 
 def test_four_axes():
