@@ -2,7 +2,6 @@
 
 import os
 import re
-import wave
 
 import numpy as np
 import pytest
@@ -14,6 +13,8 @@ from tests.tolerances import near, sums, transforms
 from trnfft import cli
 from trnfft_demo import spectrum
 from trnfft_demo.recording import Recording, read_recording
+
+from .test_recording import write_wav
 
 pytest.importorskip("matplotlib")
 
@@ -126,11 +127,7 @@ def test_a_frame_that_cannot_be(run, noise, points):
 
 @pytest.mark.sweep
 def test_several_channels_are_said_to_be_mixed(run, tmp_path):
-    with wave.open("stereo.wav", "wb") as file:
-        file.setnchannels(2)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        file.writeframes(np.arange(2000, dtype="<i2").tobytes())
+    write_wav("stereo.wav", np.arange(2000, dtype="<i2").tobytes(), channels=2)
     result = run("stereo.wav")
     assert result.exit_code == 0, result.output
     assert "the mean of 2 channels is transformed" in result.stdout
