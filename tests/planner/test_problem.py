@@ -125,6 +125,8 @@ def test_titles_name_the_shape_and_the_data_in_it():
     )
     assert whole.title == "FFT of real data, 4 x 6, batch 3, fast, trn1, LNC=1"
     assert padded.title == "FFT of real data, 4 x 6 for 3 x 6, batch 3, fast, trn1, LNC=1"
+    rows = planner.plan_for(Convolution((256,)), target="trn2", cores=1)
+    assert rows.title == "convolution of real data, N = 256, batch 1, fast, trn2, LNC=1"
 
 
 @pytest.mark.parametrize("size", [{"n": 1000}, {"shape": (4, 6)}])
