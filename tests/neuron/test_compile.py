@@ -211,14 +211,16 @@ def test_what_is_left_to_eager_mode(function, name):
             compiled(run)(x)
 
 
-def test_without_gradients(launches):
-    x = torch.randn(2, 16)
-    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
-    with torch.no_grad():
-        all_near([run(x.to("neuron").requires_grad_())], [x])
-    with torch.inference_mode():
-        all_near([run(x.to("neuron"))], [x])
-    assert len(launches) == 4
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("name", ["transforms", "one axis"])
+def test_without_gradients(name, mode, launches):
+    module, shape = MODULES[name]
+    x = torch.randn(shape)
+    given = x.to("neuron").requires_grad_()
+    with mode():
+        y = compiled(copy.deepcopy(module).to("neuron"))(given)
+        all_near([y], [module(x)])
+    assert len(launches) == LAUNCHES[name]
 
 
 @pytest.mark.parametrize("name", ["rfft", "irfft2"])

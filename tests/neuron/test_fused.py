@@ -73,24 +73,29 @@ def test_a_layer_and_its_gradients(name, is_autocast, launches, counted):
     assert (counts.to_host, counts.to_device) == (0, 0)
 
 
-@layers
-def test_the_gradient_of_the_input_alone(name, launches):
-    """It is the convolution with the adjoint weight."""
-    compare_gradients_of_the_input(name)
-    assert names(launches) == ["spectral_convolution"] * 2
-
-
-def compare_gradients_of_the_input(name):
+def compare_gradients(name, of_input):
+    """Those of the input alone, or those of the parameters alone."""
     layer, shape = FOURIER_LAYERS[name]
     x = torch.randn(shape)
     results = []
     for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
-        frozen = copy.deepcopy(layer).to(device).requires_grad_(False)
-        own = x.to(device).requires_grad_()
-        y = how(frozen)(own)
+        own = copy.deepcopy(layer).to(device).requires_grad_(not of_input)
+        given = x.to(device).requires_grad_(of_input)
+        y = how(own)(given)
         y.square().sum().backward()
-        results.append([y, own.grad])
+        leaves = [leaf for leaf in (given, *own.parameters()) if leaf.requires_grad]
+        results.append([y, *(leaf.grad for leaf in leaves)])
     all_near(*results)
+
+
+@layers
+@pytest.mark.parametrize(
+    "of_input, backward", [(True, "spectral_convolution"), (False, "spectral_gradients")]
+)
+def test_gradients_of_one_operand_alone(name, of_input, backward, launches):
+    """That of the input is the convolution with the adjoint weight."""
+    compare_gradients(name, of_input)
+    assert names(launches) == ["spectral_convolution", backward]
 
 
 def test_the_gradient_of_the_input_alone_by_transforms(launches, monkeypatch):
@@ -99,16 +104,9 @@ def test_the_gradient_of_the_input_alone_by_transforms(launches, monkeypatch):
     monkeypatch.setattr(
         spectral_convolution, "_recipe", lambda *a: found(*a) if a[1][:2] == (4, 8) else None
     )
-    compare_gradients_of_the_input("two axes")
+    compare_gradients("two axes", of_input=True)
     assert names(launches)[:1] == ["spectral_convolution"]
     assert len(launches) == 3
-
-
-@layers
-def test_the_gradients_of_the_weight_alone(name, launches):
-    layer, shape = FOURIER_LAYERS[name]
-    compare_gradients_of_the_weight(layer, shape)
-    assert names(launches) == ["spectral_convolution", "spectral_gradients"]
 
 
 def test_the_gradients_of_the_weight_alone_by_transforms(launches, monkeypatch):
@@ -119,30 +117,9 @@ def test_the_gradients_of_the_weight_alone_by_transforms(launches, monkeypatch):
         "_recipe",
         lambda *a: None if a[-1] == "gradients" else found(*a),
     )
-    compare_gradients_of_the_weight(*FOURIER_LAYERS["one axis"])
+    compare_gradients("one axis", of_input=False)
     forward, backward = names(launches)
     assert forward == "spectral_convolution" and backward in R2C
-
-
-def compare_gradients_of_the_weight(layer, shape):
-    x = torch.randn(shape)
-    results = []
-    for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
-        own = copy.deepcopy(layer).to(device)
-        y = how(own)(x.to(device))
-        y.square().sum().backward()
-        results.append([y, *(p.grad for p in own.parameters())])
-    all_near(*results)
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_layer_without_gradients(mode, launches):
-    layer, shape = FOURIER_LAYERS["one axis"]
-    x = torch.randn(shape)
-    with mode():
-        y = compiled(copy.deepcopy(layer).to("neuron"))(x.to("neuron"))
-        all_near([y], [layer(x)])
-    assert names(launches) == ["spectral_convolution"]
 
 
 def test_two_layers_share_a_graph(launches):

@@ -111,12 +111,6 @@ def test_a_launch_that_no_operator_wraps_has_no_derivative():
         nki_hop.wrap_nki(dft_gemm)[(2,)](x_re.requires_grad_(), x_im, matrix)
 
 
-def test_the_degree_is_that_of_the_variable(monkeypatch, launches, new_process):
-    monkeypatch.setenv(hardware.LNC_VARIABLE, "1")
-    trnfft.fft(torch.ones(2, 16, device="neuron"))
-    assert [degree for _, degree in launches] == [1]
-
-
 def test_a_degree_that_the_chip_has_not_is_an_error(monkeypatch, launches):
     monkeypatch.setenv(hardware.LNC_VARIABLE, "4")
     with pytest.raises(ValueError, match="NEURON_LOGICAL_NC_CONFIG is '4', allowed on trn2"):
