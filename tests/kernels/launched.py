@@ -1,71 +1,28 @@
 """Launches of the kernels for one axis, in the simulator, compared with NumPy in float64.
 
 A kernel of this file takes complex data, real data, or half spectra of real data; the names of the
-last two begin with `real` and with `inverse_real`. test_launched.py compares the arguments with
-those that the planner passes.
+last two begin with `real` and with `inverse_real`. The arguments are those that the planner passes.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 import nki_sim
-from nki_kernels.base.packing import pack, packed_spec
-from nki_kernels.fft import (
-    bluestein,
-    butterfly,
-    butterfly_tables,
-    dft_gemm,
-    folded_dft,
-    four_step,
-    four_step_tables,
-    long_bluestein,
-    split_bluestein,
-    split_four_step,
-    stockham,
-)
-from nki_kernels.nd import strided_stockham
-from nki_kernels.real import (
-    inverse_real_four_step,
-    real_dft_gemm,
-    real_four_step,
-    real_four_step_tables,
-    real_stockham,
-    real_stockham_tables,
-)
 from nki_sim import hardware
+from tests.registry import REGISTRY
 from tests.tolerances import equal_sums, near, operands, pairs, transforms, unit
+from trnfft.planner.algorithms.bluestein import ChirpConvolution
 
 from .independence import check_rows_are_independent
 from .samples import fits
 
-# By name: the module of the kernel, and the module of its tables.
-MODULES = {
-    "bluestein": (bluestein, bluestein),
-    "butterfly": (butterfly, butterfly_tables),
-    "dft_gemm": (dft_gemm, dft_gemm),
-    "folded_dft": (folded_dft, folded_dft),
-    "four_step": (four_step, four_step_tables),
-    "inverse_real_dft_gemm": (real_dft_gemm, real_dft_gemm),
-    "inverse_real_four_step": (inverse_real_four_step, real_four_step_tables),
-    "inverse_real_stockham": (real_stockham, real_stockham_tables),
-    "long_bluestein": (long_bluestein, long_bluestein),
-    "real_dft_gemm": (real_dft_gemm, real_dft_gemm),
-    "real_four_step": (real_four_step, real_four_step_tables),
-    "real_stockham": (real_stockham, real_stockham_tables),
-    "split_bluestein": (split_bluestein, split_bluestein),
-    "split_four_step": (split_four_step, split_four_step),
-    "stockham": (stockham, stockham),
-    "strided_stockham": (strided_stockham, strided_stockham),
-}
 # Options of the tables of matrix products.
 BF16 = {"dtype": "bfloat16"}
 REFINED = {"dtype": "bfloat16", "refined": True}
@@ -79,13 +36,13 @@ class Launched:
     `dtype` or `compensated`. Data are [B, N] or, for strided_stockham, [A, N, C].
     """
 
-    algorithm: str  # a name of MODULES
+    algorithm: str  # the name of the kernel
     chip: str = "trn1"
     cores: int = 1
 
     @property
     def kernel(self) -> Any:
-        return getattr(MODULES[self.algorithm][0], self.algorithm)
+        return REGISTRY[self.algorithm].kernel
 
     @property
     def launch(self) -> Any:
@@ -229,7 +186,6 @@ class Launched:
             yield
 
 
-@lru_cache(16)
 def arguments(
     algorithm: str,
     n: int,
@@ -239,27 +195,17 @@ def arguments(
     specs_only: bool = False,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """Returns the arguments of a kernel after its input, of tables or of their (shape, dtype)."""
-    kernel = Launched(algorithm).kernel
-    given = {"n": n, "m": math.prod(radices), "radices": radices, "inverse": inverse}
-    given |= {"scale": scale, "compensated": False, **options}
-    takes = inspect.signature(kernel).parameters
-    is_matrix = "matrix" in takes
-    ending = ("_spec" if specs_only else "_matrix") if is_matrix else "_tables"
-    if specs_only and not is_matrix:
-        ending = "_specs"
-    tables = called(getattr(MODULES[algorithm][1], f"{algorithm}{ending}"), given)
-    found = []
-    if is_matrix:
-        found = [tables]
-    elif "matrices" in takes:
-        found, tables = [tables[0]], tables[1:]
-    if "places" in takes:
-        found += (packed_spec if specs_only else pack)(tuple(tables))
-    return *found, *(given[name] for name in takes if name in given)
+    """Returns what the planner passes after the input: tables, or their (shape, dtype)."""
+    found, inner = of_options(algorithm, **options), None
+    if isinstance(found, ChirpConvolution):
+        inner, radices = found.inner.recipe(math.prod(radices), radices), ()
+    recipe = found.recipe(n, radices, inner)
+    return found.specs(recipe) if specs_only else found.arguments(recipe, inverse, scale)
 
 
-def called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """Returns the result of a function for those of the given arguments that it takes."""
-    takes = inspect.signature(function).parameters
-    return function(**{name: value for name, value in given.items() if name in takes})
+def of_options(
+    algorithm: str, compensated: bool = False, dtype: str = "float32", refined: bool = False
+) -> Any:
+    """Returns the planner's algorithm with this precision of products or sums."""
+    ending = "_kahan" if compensated else "_bf16" if dtype == "bfloat16" else ""
+    return REGISTRY[f"{algorithm}{ending}{'_refined' if refined else ''}"]

@@ -14,58 +14,51 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.base.packing import pack
-from nki_kernels.fft.dft_gemm import dft_gemm_matrix
-from nki_kernels.fft.stockham import stockham_tables
 from nki_kernels.nd import axes, strided_stockham
-from nki_kernels.nd.strided_stockham import strided_stockham_tables
-from nki_kernels.real.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
-from nki_kernels.real.real_stockham_tables import (
-    inverse_real_stockham_tables,
-    real_stockham_tables,
-)
 from nki_sim import hardware
 from tests import sweeps
+from tests.registry import REGISTRY
 from tests.tolerances import near, transforms
+from trnfft.planner.kinds import Transform
+from trnfft.planner.plan import Pass, Recipe
 
-from .independence import check_rows_are_independent
 from .samples import fits, normal, real
-from .turns import on_first_chip
+from .turns import on_chips, on_first_chip
 
+CHIPS = "trn2", "trn1"
 pytestmark = pytest.mark.usefixtures("strict_chip")
 
 
-def complex_pass(radices, axis, last, kept=None, inverse=False, scale=1.0):
-    """A pass of ``transform_axes`` and its tables."""
-    n = math.prod(radices)
-    options = n, radices, inverse, scale
-    if axis < last:
-        kind, tables = axes.STRIDED_STOCKHAM, strided_stockham_tables(*options)
-    elif len(radices) == 1:
-        kind, tables = axes.DFT_GEMM, (dft_gemm_matrix(n, inverse, scale),)
-    else:
-        kind, tables = axes.STOCKHAM, stockham_tables(*options)
-    return (kind, axis, n, kept or n, radices), tables
+# Of data of each kind, the kernel, and the kernels of the last axis for one radix and for more.
+KERNELS = {
+    "c2c": ("axes", "dft_gemm", "stockham"),
+    "r2c": ("real_axes", "real_dft_gemm", "real_stockham"),
+    "c2r": ("axes_to_real", "inverse_real_dft_gemm", "inverse_real_stockham"),
+}
 
 
-def real_pass(radices, axis, kept=None, scale=1.0):
-    """A pass that makes half spectra or, with ``kept`` outputs, real rows; and its tables."""
-    n = math.prod(radices)
-    if len(radices) == 1:
-        make = real_dft_gemm_matrix if kept is None else inverse_real_dft_gemm_matrix
-        kind, tables = axes.REAL_DFT_GEMM, (make(n, scale=scale),)
-    else:
-        make = real_stockham_tables if kept is None else inverse_real_stockham_tables
-        kind, tables = axes.REAL_STOCKHAM, make(n, radices, scale=scale)
-    return (kind, axis, n, kept or n // 2 + 1, radices), tables
+def one_pass(radices, axis, last, kept=None, part="c2c"):
+    """A pass along an axis, from 1 on; the others than the last one are of complex data."""
+    n, has_stages = math.prod(radices), len(radices) > 1 or axis < last
+    name = KERNELS[part][1 + has_stages] if axis == last else "strided_stockham"
+    recipe = REGISTRY[name].recipe(n, radices if has_stages else ())
+    whole = n // 2 + 1 if axis == last and part == "r2c" else n
+    return Pass(axis - 1, recipe, kept or whole)
 
 
-def launch(kernel, arrays, passes, degree=1):
+def solution(passes, part):
+    """The planner's algorithm for data of a kind, and the recipe of these passes."""
+    algorithm = REGISTRY[KERNELS[part][0]]
+    lengths = tuple(each.recipe.n for each in passes)
+    return algorithm, Recipe(algorithm.name, Transform(lengths, part=part), passes=tuple(passes))
+
+
+def launch(arrays, passes, part="c2c", inverse=False, scale=1.0, degree=1):
     """Result, complex in float64, and timeline."""
-    kernel = kernel if degree == 1 else kernel[degree]
-    kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
+    algorithm, recipe = solution(passes, part)
+    kernel = nki_sim.simulate(algorithm.kernel).with_programs(degree)
     with nki_sim.record() as timeline:
-        result = nki_sim.simulate(kernel)(*arrays, *pack(tables), kinds)
+        result = kernel(*arrays, *algorithm.arguments(recipe, inverse, scale))
     assert timeline.launches == 1
     if isinstance(result, tuple):
         return result[0] + 1j * result[1].astype(np.float64), timeline
@@ -81,8 +74,8 @@ def transform(x, radices, order, kept=None, inverse=False, degree=1):
     lengths = [math.prod(r) for r in radices]
     kept = kept or lengths
     x = x.astype(np.complex64)
-    passes = [complex_pass(radices[a - 1], a, len(radices), kept[a - 1], inverse) for a in order]
-    result, timeline = launch(axes.transform_axes, parts(x), passes, degree)
+    passes = [one_pass(radices[a - 1], a, len(radices), kept[a - 1]) for a in order]
+    result, timeline = launch(parts(x), passes, "c2c", inverse, 1.0, degree)
     places = range(1, x.ndim)
     x = x.astype(complex)
     exact = (
@@ -101,17 +94,15 @@ def check_real(x, radices, order, degree=1):
     """Fails unless real x [B, n1, ...] forward is near the half spectrum, and back near x."""
     lengths, held = sizes(radices), x.shape[1:]
     last = len(lengths)
-    passes = [complex_pass(radices[a - 1], a, last) for a in order]
-    passes.insert(0, real_pass(radices[-1], last))
-    spectrum, _ = launch(axes.transform_real_axes, [x], passes, degree)
+    passes = [one_pass(radices[a - 1], a, last) for a in order]
+    passes.insert(0, one_pass(radices[-1], last, last, part="r2c"))
+    spectrum, _ = launch([x], passes, "r2c", degree=degree)
     exact = np.fft.rfftn(x.astype(float), lengths, range(1, last + 1))
     near(spectrum, exact, transforms(lengths), message=f"order {order}")
 
-    passes = [
-        complex_pass(radices[a - 1], a, last, held[a - 1], True, 1 / lengths[a - 1]) for a in order
-    ]
-    passes.append(real_pass(radices[-1], last, held[-1], 1 / lengths[-1]))
-    back, _ = launch(axes.transform_axes_to_real, parts(exact), passes, degree)
+    passes = [one_pass(radices[a - 1], a, last, held[a - 1]) for a in order]
+    passes.append(one_pass(radices[-1], last, last, held[-1], "c2r"))
+    back, _ = launch(parts(exact), passes, "c2r", True, 1 / math.prod(lengths), degree)
     near(back, x, transforms(lengths), message=f"order {order}")
 
 
@@ -124,16 +115,6 @@ def orders(count):
     return [tuple(order) for order in itertools.permutations(range(1, count + 1))]
 
 
-def by_turns(names, cases):
-    """Parametrization of a chip and more: by default by turns one chip or the other."""
-    chips = "trn2", "trn1"
-    return sweeps.some(
-        f"strict_chip, {names}",
-        [(chip, *case) for chip in chips for case in cases],
-        [(chips[place % 2], *case) for place, case in enumerate(cases)],
-    ).with_args(ids=str, indirect=["strict_chip"])
-
-
 # Radices of each axis; one for DFT-GEMM, and each length in every kernel that takes it.
 PLANE = [((12,), (20,)), ((3, 5), (7,)), ((8, 8), (10, 12)), ((2, 2), (2, 2)), ((31,), (129,))]
 SPACE = [((6,), (8,), (10,)), ((2, 3), (5,), (3, 4)), ((4,), (3, 3), (2, 2, 2))]
@@ -143,7 +124,7 @@ LINE = [((20,),), ((200,),), ((4, 5, 6),)]
 POWERS = [((8, 8), (16, 16)), ((4, 4), (128,)), ((4,), (8,), (128,)), ((16,), (16, 32))]
 
 
-@by_turns("radices", [(each,) for each in LINE + PLANE + SPACE + POWERS])
+@on_chips("radices", LINE + PLANE + SPACE + POWERS, CHIPS)
 def test_all_orders_and_batches_both_ways(strict_chip, radices):
     for place, order in enumerate(orders(len(radices))):
         inverse = place % 2 == 1
@@ -173,20 +154,6 @@ def test_loops_and_two_programs(monkeypatch, strict_chip, radices, batch, instru
     check_real(real(batch, *sizes(radices)), radices, places[:-1], degree)
 
 
-@by_turns("radices", [(((12,), (20,)),), (((3, 4), (4, 6)),), (((4,), (8,), (3, 2)),)])
-def test_arrays_are_independent(strict_chip, radices):
-    places = range(1, len(radices) + 1)
-    x = normal(5, *sizes(radices)).astype(np.complex64)
-
-    def run(x):
-        degree = hardware.current().programs_per_launch
-        return transform(x, radices, places, degree=degree)[0]
-
-    exact = np.fft.fftn(x.astype(complex), axes=places)
-    with np.errstate(all="ignore"):
-        check_rows_are_independent(run, x, exact, transforms(sizes(radices)), [0, 3])
-
-
 def test_four_axes():
     radices = ((3,), (2, 2), (5,), (6,))
     for order in ((4, 3, 2, 1), (1, 2, 3, 4), (2, 4, 1, 3)):
@@ -196,8 +163,8 @@ def test_four_axes():
 @pytest.mark.parametrize("lengths", [{1: 6, 3: 8}, {2: 7}], ids=str)
 def test_some_axes_are_left_alone(lengths):
     x = normal(2, 6, 7, 8)
-    passes = [complex_pass((n,), axis, 3) for axis, n in lengths.items()]
-    result, _ = launch(axes.transform_axes, parts(x), passes)
+    passes = [one_pass((n,), axis, 3) for axis, n in lengths.items()]
+    result, _ = launch(parts(x), passes)
     exact = np.fft.fftn(x.astype(complex), axes=tuple(lengths))
     near(result, exact, transforms(tuple(lengths.values())))
 
@@ -218,7 +185,7 @@ PADDED = [
 ]
 
 
-@by_turns("radices, held, kept", PADDED)
+@on_chips("radices, held, kept", PADDED, CHIPS)
 def test_padded_input_and_cropped_output(strict_chip, radices, held, kept):
     for place, order in enumerate(orders(len(held))):
         x = normal(2 if math.prod(held) < 12_000 else 1, *held)
@@ -253,19 +220,15 @@ REAL = [
     (((10, 20), (12,)), (199, 7)),
     (((6,), (5,), (7,)), None),
     (((6,), (2, 4), (8, 3)), (5, 5, 17)),
+    *(((each,), (math.prod(each) - 3,)) for each in ((30,), (5, 6), (9, 5))),
 ]
 
 
-@by_turns("radices, held", REAL)
+@on_chips("radices, held", REAL, CHIPS)
 def test_real_data_forward_and_back(strict_chip, radices, held):
     for place, order in enumerate(orders(len(radices) - 1)):
         for batch in (1, 3) if place == 0 else (3,):
             check_real(real(batch, *(held or sizes(radices))), radices, order)
-
-
-@pytest.mark.parametrize("radices", [(30,), (5, 6), (9, 5)], ids=str)
-def test_real_data_of_one_axis(radices):
-    check_real(real(4, math.prod(radices) - 3), (radices,), ())
 
 
 def test_any_half_spectrum_backwards():
@@ -273,22 +236,23 @@ def test_any_half_spectrum_backwards():
     for radices in (((6,), (8,)), ((2, 4), (5, 6)), ((5,), (3, 3))):
         lengths = sizes(radices)
         z = normal(2, lengths[0], lengths[1] // 2 + 1)
-        passes = [complex_pass(radices[0], 1, 2, None, True), real_pass(radices[1], 2, lengths[1])]
-        result, _ = launch(axes.transform_axes_to_real, parts(z), passes)
+        passes = [one_pass(radices[0], 1, 2), one_pass(radices[1], 2, 2, part="c2r")]
+        result, _ = launch(parts(z), passes, "c2r", True)
         exact = np.fft.irfftn(z.astype(complex), lengths, (1, 2), "forward")
         near(result, exact, transforms(lengths))
 
 
-def dry(kernel, shape, count, passes):
-    """Timeline without data of ``count`` arguments of this shape."""
-    kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
-    return nki_sim.dry_run(kernel, *[(shape, "float32")] * count, *pack(tables), kinds)
+def dry(shape, passes, part="c2c"):
+    """Timeline without data of arguments of this shape."""
+    algorithm, recipe = solution(passes, part)
+    inputs = [(shape, "float32")] * (1 if part == "r2c" else 2)
+    return nki_sim.dry_run(algorithm.kernel, *inputs, *algorithm.specs(recipe))
 
 
 def test_dry_run_is_the_real_timeline():
-    passes = [complex_pass((8, 8), 1, 2), complex_pass((16, 16), 2, 2)]
-    _, timeline = launch(axes.transform_axes, parts(normal(2, 64, 256)), passes)
-    assert dry(axes.transform_axes, (2, 64, 256), 2, passes).total_ns == timeline.total_ns
+    passes = [one_pass((8, 8), 1, 2), one_pass((16, 16), 2, 2)]
+    _, timeline = launch(parts(normal(2, 64, 256)), passes)
+    assert dry((2, 64, 256), passes).total_ns == timeline.total_ns
 
 
 @on_first_chip("trn1", "trn2")
@@ -297,11 +261,10 @@ def test_modelled_time_of_a_plane(strict_chip):
     limit = {"trn1": 4.1, "trn2": 5.0}[strict_chip]
     floor = hardware.current().dma_floor_ns(2**20)
     for order in ((1, 2), (2, 1)):
-        passes = [complex_pass((16, 64), a, 2) for a in order]
-        plane = dry(axes.transform_axes, (1, 1024, 1024), 2, passes).total_ns
+        plane = dry((1, 1024, 1024), [one_pass((16, 64), a, 2) for a in order]).total_ns
         assert plane <= limit * floor
-    passes = [real_pass((16, 64), 2), complex_pass((16, 64), 1, 2)]
-    assert dry(axes.transform_real_axes, (1, 1024, 1024), 1, passes).total_ns <= 0.65 * plane
+    passes = [one_pass((16, 64), 2, 2, part="r2c"), one_pass((16, 64), 1, 2)]
+    assert dry((1, 1024, 1024), passes, "r2c").total_ns <= 0.65 * plane
 
 
 LARGE = [
@@ -314,26 +277,15 @@ LARGE = [
 
 @pytest.mark.weekly
 @sweeps.some(
-    "strict_chip, shape, radices, kernel",
+    "strict_chip, shape, radices, part",
+    [(chip, *case, part) for chip in ("trn1", "trn2") for case in LARGE for part in KERNELS],
     [
-        (chip, *case, kernel)
-        for chip in ("trn1", "trn2")
-        for case in LARGE
-        for kernel in ("transform_axes", "transform_real_axes", "transform_axes_to_real")
-    ],
-    [
-        ("trn1", *LARGE[1], "transform_axes"),
-        ("trn2", *LARGE[3], "transform_real_axes"),
-        ("trn1", *LARGE[2], "transform_axes_to_real"),
+        ("trn1", *LARGE[1], "c2c"),
+        ("trn2", *LARGE[3], "r2c"),
+        ("trn1", *LARGE[2], "c2r"),
     ],
 ).with_args(ids=str, indirect=["strict_chip"])
-def test_large_planes_fit(strict_chip, shape, radices, kernel):
-    columns, rows = complex_pass(radices[0], 1, 2), complex_pass(radices[1], 2, 2)
-    half = (*shape[:2], shape[2] // 2 + 1)
-    there, back = real_pass(radices[1], 2), real_pass(radices[1], 2, shape[2])
-    arguments = {
-        "transform_axes": (shape, 2, [columns, rows]),
-        "transform_real_axes": (shape, 1, [there, columns]),
-        "transform_axes_to_real": (half, 2, [columns, back]),
-    }
-    assert fits(dry(getattr(axes, kernel), *arguments[kernel]))
+def test_large_planes_fit(strict_chip, shape, radices, part):
+    columns, rows = one_pass(radices[0], 1, 2), one_pass(radices[1], 2, 2, part=part)
+    read = (*shape[:2], shape[2] // 2 + 1) if part == "c2r" else shape
+    assert fits(dry(read, [rows, columns] if part == "r2c" else [columns, rows], part))

@@ -7,7 +7,6 @@ in loops over rows, blocks and slots. Rows must not mix, and wide layers must ne
 from __future__ import annotations
 
 import itertools
-from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from nki_kernels.convolution.block_circulant import (
     product_masks,
     spectra_shape,
 )
-from nki_kernels.convolution.circulant_areas import row_pitch, spectrum_rows
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
@@ -239,7 +237,12 @@ VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
 ]
 
 
-# Of the kernels, the other one has a batch that just fits by default.
+JUST_FIT = [  # of HBM
+    (block_circulant, "trn1", 1, (3, 3, 256, 699050)),
+    (block_circulant_gradients, "trn1", 1, (64, 64, 64, 131000)),
+]
+
+
 @pytest.mark.weekly
 @sweeps.some(
     "kernel, chip, programs, shape",
@@ -247,26 +250,15 @@ VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
         (kernel, *case)
         for kernel in KERNELS
         for case in (*(("trn1", 1, shape) for shape in VERY_WIDE), ("trn2", 2, VERY_WIDE[0]))
-    ],
-    [(block_circulant_gradients, "trn1", 1, VERY_WIDE[4])],
+    ]
+    + JUST_FIT,
+    [(block_circulant_gradients, "trn1", 1, VERY_WIDE[4]), JUST_FIT[0]],
 ).with_args(ids=str)
 def test_instructions_of_wide_layers(monkeypatch, kernel, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     *sizes, rows = shape
     assert modelled(kernel, rows, tuple(sizes), programs).launches == 1
-
-
-@pytest.mark.parametrize(
-    ("kernel", "shape", "rows"),
-    [
-        (block_circulant, (3, 3, 256), 699050),
-        sweeps.whole(block_circulant_gradients, (64, 64, 64), 131000),
-    ],
-)
-def test_instructions_of_a_batch_that_just_fits(monkeypatch, kernel, shape, rows):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
-    assert modelled(kernel, rows, shape).launches == 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -311,37 +303,6 @@ def test_gradients_of_other_rows_than_a_bad_one_of_x():
     assert not np.isfinite(by_w).all()
 
 
-def test_spectra_are_those_of_numpy():
-    rows, p, q, k = 5, 2, 3, 8
-    x, weight = real(rows, q, k), real(p, q, k)
-    rest = arguments(p, q, k, layouts(p, q, k)[-1])
-    _, of_x, _ = run(block_circulant, x, weight, real(1, p, k), *rest)
-    exact = spectra(x, k)
-    assert of_x.shape == (q, spectrum_rows(k), row_pitch(rows))
-    parts = of_x.reshape(q, 2, k // 2, rows).transpose(3, 0, 1, 2)
-    imag = exact.imag[:, :, : k // 2].copy()
-    imag[:, :, 0] = exact.real[:, :, k // 2]  # where a real number's would be zero
-    near(parts, np.stack([exact.real[:, :, : k // 2], imag], 2), transforms(k))
-
-
-@pytest.mark.parametrize("gradients", [False, True])
-def test_a_plan_shows_its_layout_and_its_price(gradients, plan_for):
-    plan = plan_for(64, 64, 64, gradients=gradients, batch=32, target="trn1")
-    assert plan.launches == 1 and astuple(plan.recipe.blocking) in layouts(64, 64, 64)
-    assert "pieces: weight 2, input 4, output 4" in plan.tree()
-    assert sum(candidate.predicted_ns is not None for candidate in plan.candidates) >= 4
-    assert type(plan).from_json(plan.to_json()) == plan
-
-
-def test_a_price_is_the_time_of_the_kernel(plan_for):
-    plan = plan_for(4, 8, 16, batch=32, target="trn1")
-    x, weight, bias = (((shape), "float32") for shape in ((32, 8, 16), (4, 8, 16), (1, 4, 16)))
-    with hardware.select(hardware.TRN1):
-        rest = arguments(4, 8, 16, astuple(plan.recipe.blocking))
-        timeline = nki_sim.dry_run(block_circulant, x, weight, bias, *rest)
-    assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
-
-
 def test_few_blocks_share_products(plan_for):
     plan = plan_for(4, 4, 64, batch=256, target="trn1")
     assert plan.recipe.blocking.side == 16
@@ -358,18 +319,6 @@ def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_for
     cycles = 32 * 32 * chip.fp32_matmul_factor * max(batch, chip.matmul_min_cycles)
     dense = max(4 * 4096**2 / chip.dma_total_bytes_per_ns, cycles / chip.tensor_ghz)
     assert plan.predicted_ns < dense / 2.5
-
-
-def test_rows_in_pieces_are_few(plan_for):
-    plan = plan_for(4, 4, 128, batch=64, target="trn1")
-    fates = {astuple(each.recipe.blocking): each.rejected for each in plan.candidates}
-    assert "takes up to 32 rows, not 64" in fates[16, 4, 4, 4, 4]
-    assert "takes up to" not in fates[16, 4, 2, 2, 2]
-
-
-def test_plans_that_do_not_exist(plan_for):
-    with pytest.raises(NotImplementedError, match="blocks of up to 256"):
-        plan_for(2, 2, 257)
 
 
 def test_a_count_ends_where_it_is_full():

@@ -13,7 +13,7 @@ from nki_kernels.fft.bluestein import MAX_CONVOLVED, convolution_lengths
 from tests import sweeps
 
 from .launched import Launched
-from .samples import large_rows, normal
+from .samples import normal
 
 BLUESTEIN = Launched("bluestein")
 
@@ -120,26 +120,6 @@ def test_convolution_lengths_are_long_enough_smooth_and_sorted(step):
         lengths = convolution_lengths(n)
         assert lengths == sorted(set(lengths))
         assert 2 * n - 1 <= lengths[0] and lengths[0] >= 2 and lengths[-1] <= 10240
-
-
-@pytest.mark.parametrize(
-    ("n", "radices", "inverse"),
-    [
-        case
-        for n, radices, inverse in (
-            (17, (36,), False),
-            (67, (3, 45), True),
-            (997, (42, 48), False),
-        )
-        for case in ((n, radices, inverse), sweeps.whole(n, radices, not inverse))
-    ]
-    + [sweeps.whole(4099, (64, 13, 10), inverse) for inverse in (False, True)],
-    ids=str,
-)
-def test_no_number_on_the_way_overflows(n, radices, inverse):
-    x = large_rows(n) + 0j
-    # The second chip sets no row aside.
-    Launched("bluestein", "trn2").check(x, radices, inverse, scale=1.0, rows=True)
 
 
 def test_rows_are_set_aside_only_near_the_largest_float():

@@ -18,7 +18,6 @@ import nki_sim
 from nki_kernels.base.packing import pack
 from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
 from nki_sim import hardware
-from nki_sim.rules import device_rules
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 
@@ -27,8 +26,6 @@ from .real_launches import BothWays
 from .samples import fits, real
 from .turns import on_chips
 
-# Those that name no chip run on both kinds that kernels know.
-BOTH = pytest.mark.usefixtures("strict_chip")
 CHIPS = "trn1", "trn2"
 STRICT = pytest.mark.usefixtures("strict")
 
@@ -104,15 +101,6 @@ def test_one_filter_and_one_a_row(strict_chip, radices, counts):
         check(batch, filters, radices)
 
 
-@on_chips("radices", [(6, 7), (9, 5), (127, 2), (16, 64)], CHIPS)
-def test_a_delta_changes_nothing_and_a_shifted_one_shifts(strict_chip, radices):
-    n = math.prod(radices)
-    x, delta = real(5, n), np.zeros((1, n))
-    for shift in (0, 3):
-        delta[:] = np.eye(1, n, shift)
-        near(launch(x, np.fft.rfft(delta), radices)[0], np.roll(x, shift, 1), tolerance(n))
-
-
 @on_chips("radices", [(2, 3), (5, 12), (16, 20), (40, 40)], CHIPS)
 def test_rows_are_padded_and_results_cropped_by_dma(strict_chip, radices):
     n = math.prod(radices)
@@ -124,14 +112,6 @@ def test_rows_are_padded_and_results_cropped_by_dma(strict_chip, radices):
         assert timeline.hbm_bytes <= dry(batch, radices, 1).hbm_bytes - 4 * batch * (
             2 * n - held - kept
         )
-
-
-@STRICT
-def test_it_is_circular():
-    x, h = real(1, 12), real(1, 12)
-    result, _ = launch(x, np.fft.rfft(h.astype(float)), (3, 4))
-    exact = [sum(x[0, j] * h[0, (k - j) % 12] for j in range(12)) for k in range(12)]
-    near(result[0], exact, together(tolerance(12), sums(12)))
 
 
 @on_chips("radices", [(2, 5), (5, 2), (4, 6), (7, 9)], CHIPS)
@@ -164,19 +144,6 @@ def test_rows_are_independent_and_so_are_filters(strict_chip, radices, batch):
         check_rows_are_independent(by_filters, parts, exact, tolerance(n))
 
 
-@BOTH
-def test_a_product_that_overflows_stays_in_its_row():
-    x, h = real(130, 60), np.fft.rfft(real(130, 60))
-    exact = exact_of(x, h, 60)
-    x[7] *= 1e20
-    h[7] *= 1e20
-    with np.errstate(all="ignore"):
-        result = launch(x, h, (12, 5))[0]
-    others = np.arange(130) != 7
-    assert not np.isfinite(result[7]).all()
-    near(result[others], exact[others], tolerance(60))
-
-
 @pytest.mark.weekly
 @STRICT
 @sweeps.some(
@@ -203,15 +170,6 @@ def test_both_transforms_together_take_less_than_one_after_the_other(strict_chip
     there, back = BothWays("real_stockham", strict_chip).dry_times(batch, radices)
     alone = there + back + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
     assert dry(batch, radices, 1).total_ns <= alone
-
-
-@on_chips("radices", [(8, 8)], whole=[(80, 64)])
-def test_a_launch_has_few_instructions(monkeypatch, strict_chip, radices):
-    monkeypatch.setattr(
-        device_rules, "MANY_INSTRUCTIONS", nki_kernels.base.launch.LAUNCH_INSTRUCTIONS
-    )
-    batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
-    assert fits(dry(batch, radices, 1))
 
 
 @pytest.mark.weekly

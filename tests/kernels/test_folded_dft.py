@@ -14,12 +14,10 @@ import pytest
 from nki_kernels.fft.folded_dft import (
     MAX_LENGTH,
     MIN_LENGTH,
-    folded_dft_specs,
-    folded_dft_tables,
 )
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import equal_sums, near, unit
+from tests.tolerances import equal_sums
 
 from .launched import Launched
 from .samples import fits, large_rows, normal
@@ -52,16 +50,6 @@ def test_every_length_fits_and_breaks_no_rule(chip, step):
             for batch in (1, 17, 300):
                 assert fits(launched.dry_run((batch, n)))
         assert fits(launched.dry_run((700, MAX_LENGTH)))
-
-
-@pytest.mark.parametrize("n", [129, 256, sweeps.whole(509), sweeps.whole(2047)])
-def test_tables_are_as_specified(n):
-    tables = folded_dft_tables(n, True, 0.5)
-    assert tuple((table.shape, str(table.dtype)) for table in tables) == folded_dft_specs(n)
-    halves = np.concatenate(tables[1:]).astype(np.float64)
-    roots = 0.5 * np.fft.ifft(np.eye(n), norm="forward")[: n // 2 + 1, : n // 2 + 1]
-    for part, found in ((roots.real, halves[:, 0]), (-roots.imag, halves[:, 1])):
-        near(found, part, unit("float32"))  # numbers of a product, of which few are added
 
 
 @pytest.mark.parametrize("inverse", [False, True])

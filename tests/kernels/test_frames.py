@@ -13,12 +13,12 @@ import pytest
 
 import nki_kernels.base.launch
 import nki_sim
-from nki_kernels.base.packing import pack
-from nki_kernels.real.real_stockham_tables import real_stockham_tables
-from nki_kernels.spectral.frames import frame_bands, frame_count, frame_powers, frame_spectra
+from nki_kernels.spectral.frames import frame_count
 from nki_sim import hardware
+from tests.registry import REGISTRY
 from tests.tolerances import contractions, near, sums, together, transforms
 from trnfft.planner.kinds import Frames
+from trnfft.planner.plan import Recipe
 from trnfft.planner.planner import plan_for
 
 from .independence import BAD
@@ -64,19 +64,22 @@ def tolerance(n, bank, exponent):
 
 def launch(x, window, bank, radices, exponent=2, scale=1.0, programs=1):
     """The results of the frames, and what follows them. Exponent 0 is for spectra."""
-    n = math.prod(radices)
-    tables = *pack(real_stockham_tables(n, radices, scale=scale)), radices
-    count = frame_count(len(x), x.shape[1], n)
-    if exponent == 0:
-        re, im = nki_sim.simulate(frame_spectra[programs])(x, window, *tables)
-        y = re + 1j * im.astype(np.float64)
-        return y[:count], y[count:]
-    tables = *tables, exponent
+    n, hop = math.prod(radices), x.shape[1]
     if bank is None:
-        y = nki_sim.simulate(frame_powers[programs])(x, window, *tables)
-        return y[:count], y[count:]
-    y = nki_sim.simulate(frame_bands[programs])(x, window, bank, *tables)
-    return y[:, :count], y[:, count:]
+        name, kind = (
+            "frame_powers" if exponent else "frame_spectra",
+            Frames(n, hop, exponent or None),
+        )
+    else:
+        name, kind = "frame_bands", Frames(n, hop, exponent, bank.shape[1])
+    algorithm = REGISTRY[name]
+    inputs = [x, window] if bank is None else [x, window, bank]
+    kernel = nki_sim.simulate(algorithm.kernel).with_programs(programs)
+    y = kernel(*inputs, *algorithm.arguments(Recipe(name, kind, radices), False, scale))
+    count = frame_count(len(x), hop, n)
+    if exponent == 0:
+        y = y[0] + 1j * y[1].astype(np.float64)
+    return (y[:count], y[count:]) if bank is None else (y[:, :count], y[:, count:])
 
 
 def check(radices, hop, blocks, bands, exponent=2, programs=1):

@@ -12,18 +12,14 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.base.packing import pack
 from nki_kernels.convolution import image_convolution as module
-from nki_kernels.convolution.image_convolution import column_tables, convolve_images, stage_order
-from nki_kernels.nd import axes
-from nki_kernels.real.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
-from nki_kernels.real.real_stockham_tables import (
-    inverse_real_stockham_tables,
-    real_stockham_tables,
-)
+from nki_kernels.convolution.image_convolution import stage_order
 from nki_sim import hardware
 from tests import sweeps
+from tests.registry import REGISTRY
 from tests.tolerances import near, sums, together, transforms
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.plan import Pass, Recipe
 
 from .independence import check_rows_are_independent
 from .samples import real
@@ -33,29 +29,27 @@ CHIPS = "trn1", "trn2"
 pytestmark = pytest.mark.usefixtures("strict_chip")
 
 
-def arguments(rows, columns, kept):
-    """Tables and passes for radices of rows, one for DFT-GEMM, and of columns."""
-    n, m = math.prod(rows), math.prod(columns)
-    middle = column_tables(m, columns)
-    if len(rows) == 1:
-        ends = (real_dft_gemm_matrix(n),), (inverse_real_dft_gemm_matrix(n, scale=1 / n),)
-        kind = axes.REAL_DFT_GEMM
-    else:
-        ends = real_stockham_tables(n, rows), inverse_real_stockham_tables(n, rows, scale=1 / n)
-        kind = axes.REAL_STOCKHAM
-    return *pack((ends[0], middle, ends[1])), (kind, n, rows, m, columns, *kept)
+def solution(rows, columns, held, kept):
+    """The planner's algorithm, and its recipe; one radix of rows is for DFT-GEMM."""
+    m, n = math.prod(columns), math.prod(rows)
+    name, radices = ("real_stockham", rows) if len(rows) > 1 else ("real_dft_gemm", ())
+    forward, back = (REGISTRY[f"{way}{name}"].recipe(n, radices) for way in ("", "inverse_"))
+    middle = REGISTRY["strided_stockham"].recipe(m, columns)
+    passes = Pass(1, forward, n // 2 + 1), Pass(0, middle, held[0]), Pass(1, back, held[1])
+    algorithm = REGISTRY["convolve_images"]
+    return algorithm, Recipe(algorithm.name, Convolution((m, n), held, kept), passes=passes)
 
 
 def launch(x, filters, rows, columns, kept=None, degree=1):
     """Images and timeline of one launch on x [B, h, w] with filters [F, M, N]."""
-    kernel = convolve_images if degree == 1 else convolve_images[degree]
     m, n = filters.shape[1:]
-    rest = arguments(rows, columns, kept or (m, n))
+    algorithm, recipe = solution(rows, columns, x.shape[1:], kept or (m, n))
     spectra = np.fft.rfft2(filters.astype(float)).transpose(0, 2, 1)
     spectra = spectra[:, :, stage_order(m, columns)].astype(np.complex64)
     parts = [np.ascontiguousarray(part) for part in (spectra.real, spectra.imag)]
+    kernel = nki_sim.simulate(algorithm.kernel).with_programs(degree)
     with nki_sim.record() as timeline:
-        y = nki_sim.simulate(kernel)(x, *parts, *rest)
+        y = kernel(x, *parts, *algorithm.arguments(recipe))
     assert timeline.launches == 1
     return y, timeline
 
@@ -76,11 +70,12 @@ def check(batch, count, rows, columns, held, kept, degree=1):
     near(result, exact[:, : kept[0], : kept[1]], tolerance(m, n), scale=exact)
 
 
-def dry(batch, held, rows, columns, kept=None, filters=1):
+def dry(batch, held, rows, columns, filters=1):
     """Timeline without data."""
     h = (filters, math.prod(rows) // 2 + 1, math.prod(columns)), "float32"
     x = (batch, *held), "float32"
-    return nki_sim.dry_run(convolve_images, x, h, h, *arguments(rows, columns, kept or held))
+    algorithm, recipe = solution(rows, columns, held, held)
+    return nki_sim.dry_run(algorithm.kernel, x, h, h, *algorithm.specs(recipe))
 
 
 # Radices of rows and columns, what the images hold and what is kept of them: all, whole and
@@ -135,16 +130,6 @@ def test_images_and_filters(batch, filters, rows, columns, held, kept):
     check(batch, filters, rows, columns, held, kept)
 
 
-@on_chips("rows, columns", [((12,), (4, 5)), ((3, 4), (5, 3))], CHIPS)
-def test_a_delta_changes_nothing_and_a_shifted_one_shifts(rows, columns):
-    m, n = math.prod(columns), math.prod(rows)
-    x, delta = real(2, m, n), np.zeros((1, m, n))
-    delta[0, 0, 0] = 1
-    for shift in ((0, 0), (2, 3)):
-        result, _ = launch(x, np.roll(delta, shift, (1, 2)), rows, columns)
-        near(result, np.roll(x, shift, (1, 2)), tolerance(m, n))
-
-
 # Images, filters and sizes of loops along images with one filter, several, one each; along columns.
 LOOPS = [
     (7, 1, ((12,), (3, 4), (10, 12), (11, 9))),
@@ -176,27 +161,6 @@ def test_images_are_independent(rows, columns):
 
     with np.errstate(all="ignore"):
         check_rows_are_independent(run, x, exact, tolerance(m, n), [0, 3])
-
-
-@on_first_chip(*CHIPS)
-def test_padding_makes_it_linear():
-    """Every output by the sum that defines it."""
-    x, filters = real(1, 5, 6), np.zeros((1, 8, 9), np.float32)
-    filters[0, :3, :4] = real(3, 4)
-    exact = np.zeros((1, 7, 9))
-    for j in range(3):
-        for k in range(4):
-            exact[0, j : j + 5, k : k + 6] += filters[0, j, k] * x[0].astype(float)
-    near(launch(x, filters, (3, 3), (2, 4), (7, 9))[0], exact, tolerance(8, 9))
-
-
-@on_chips("radices", [(2, 2), (3, 5), (64, 2), (16, 54), (64, 64)], ["trn1"])
-def test_the_stage_order_is_a_permutation(radices):
-    m = math.prod(radices)
-    order = stage_order(m, radices)
-    assert sorted(order) == list(range(m))
-    slabs = order.reshape(radices)
-    assert (slabs == np.arange(radices[0])[:, None] + radices[0] * np.arange(radices[1])).all()
 
 
 @on_first_chip(*CHIPS)

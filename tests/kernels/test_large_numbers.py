@@ -1,8 +1,8 @@
-"""Inverse transforms of large half spectra, whose results float32 holds, do not overflow.
+"""Transforms of large numbers, whose results float32 holds, do not overflow on the way.
 
 The tables of a kernel contain the scale. Where they apply it to the last sum, an earlier sum may be
 infinite although the scaled result is not. Folded DFTs and butterflies add numbers before any
-product, and are not here.
+product, and are not in the first test.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import math
 import numpy as np
 import pytest
 
+from tests import sweeps
+
 from .launched import Launched
+from .samples import large_rows
 
 LARGE = 3e38  # twice this number overflows
 
@@ -51,3 +54,29 @@ def test_no_sum_overflows_before_it_is_scaled(algorithm, radices, inverse):
         x = np.concatenate([x, mirrored], 1)
     given = () if "gemm" in algorithm else radices
     kernel.check(x, given, inverse, scale=1 / n, rows=True)
+
+
+CONVOLUTIONS = [
+    ("bluestein", 17, (36,), False),
+    ("bluestein", 67, (3, 45), True),
+    ("bluestein", 997, (42, 48), False),
+    ("long_bluestein", 131, (128, 3), False),
+    ("long_bluestein", 4099, (80, 2, 52), True),
+    ("split_bluestein", 1009, (66, 6, 12), True),
+]
+STREAMED = ("bluestein", 4099, (64, 13, 10))
+
+
+@sweeps.some(
+    "algorithm, n, radices, inverse",
+    [
+        (*case, inverse)
+        for case in (*(each[:3] for each in CONVOLUTIONS), STREAMED)
+        for inverse in (False, True)
+    ],
+    CONVOLUTIONS,
+).with_args(ids=str)
+def test_no_number_of_a_convolution_overflows(algorithm, n, radices, inverse):
+    kernel = Launched(algorithm, "trn2")
+    for row in large_rows(n):
+        kernel.check(row[None] + 0j, radices, inverse, scale=1.0)

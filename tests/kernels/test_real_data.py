@@ -19,12 +19,11 @@ from nki_kernels.fft.dft_gemm import dft_gemm_rows
 from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm_matrix,
     real_dft_gemm_matrix,
-    transforms_per_slab,
 )
 from nki_kernels.real.real_four_step_tables import MAX_INVERSE_LENGTH
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, transforms, unit
+from tests.tolerances import near, transforms
 
 from .real_launches import BothWays
 from .samples import fits, normal, real
@@ -45,14 +44,6 @@ def test_every_length_of_dft_gemm(n):
         GEMM.check(batch, [n])
 
 
-@pytest.mark.parametrize(
-    ("n", "batch"),
-    [(1, 40000), sweeps.whole(2, 20001), sweeps.whole(5, 9001), (60, 2500), sweeps.whole(99, 1153)],
-)
-def test_large_ragged_batches_of_dft_gemm(n, batch):
-    GEMM.check(batch, [n])
-
-
 SMALL = list(itertools.product((2, 3, 4, 5, 8, 15), repeat=2))
 FEW = [*itertools.product((2, 3, 8), repeat=2), (4, 5), (15, 4)]
 # Extremes of either radix, odd and even, and what 64 and 128 numbers a product leave unused.
@@ -68,12 +59,20 @@ def test_radices_of_stockham(radices):
         STOCKHAM.check(batch, radices)
 
 
-@sweeps.some(
-    "radices", [(2, 2), (5, 3), (8, 15), (15, 8), (32, 30)], [(2, 2), (5, 3), (8, 15)]
-).with_args(ids=str)
-def test_several_transforms_a_partition(radices):
-    for batch in (257, 1500):
-        STOCKHAM.check(batch, radices)
+SEVERAL = [(GEMM, (n,), batch) for n, batch in ((1, 40000), (2, 20001), (5, 9001), (60, 2500))]
+SEVERAL += [(GEMM, (99,), 1153)]
+SEVERAL += [
+    (STOCKHAM, radices, batch)
+    for radices in ((2, 2), (5, 3), (8, 15), (15, 8), (32, 30))
+    for batch in (257, 1500)
+]
+
+
+@sweeps.some("both, radices, batch", SEVERAL, [SEVERAL[0], SEVERAL[3], *SEVERAL[5:11]]).with_args(
+    ids=str
+)
+def test_several_transforms_a_partition(both, radices, batch):
+    both.check(batch, radices)
 
 
 # Two radices and three; an odd number of slots and one between; slots that nobody reads; a row in
@@ -133,15 +132,6 @@ def test_imaginary_parts_that_real_data_has_not_are_zero(radices):
     np.testing.assert_array_equal(result[:, [0, -1]].imag, 0)
 
 
-@pytest.mark.parametrize("radices", [(9, 4), (9, 5)], ids=str)
-def test_the_inverse_returns_the_input(radices):
-    n = math.prod(radices)
-    x = real(5, n)
-    there, back = STOCKHAM.kernels
-    spectra, _, _ = there.transform(x, radices)
-    near(back.transform(spectra, radices)[0], x, transforms(n, 2))
-
-
 LONGEST = [("real_stockham", 300, radices) for radices in ((128, 64), (127, 64), (2, 64))]
 LONGEST += [
     ("real_four_step", 3, radices)
@@ -199,18 +189,3 @@ def test_short_rows_are_padded_and_results_cropped(strict_chip, n, held, kept):
     y = nki_sim.simulate(cropped)[cores](*parts, matrix, n, held, kept)
     z[:, held:] = 0
     near(y, n * np.fft.irfft(z.astype(complex), n)[:, :kept], transforms(n))
-
-
-def test_matrices_are_the_dft_on_the_diagonal():
-    n = 12
-    copies = transforms_per_slab(n)
-    assert copies == 10
-    w = 0.5 * np.fft.rfft(np.eye(n))
-    matrix = real_dft_gemm_matrix(n, scale=0.5)
-    one = np.hstack([w.real, w.imag])
-    near(matrix, np.kron(np.eye(copies), one), unit("float32"))
-    # Backward the Nyquist number takes the place of the imaginary part of X[0].
-    half = np.vstack([np.eye(7)[:6], np.eye(7)[6], 1j * np.eye(7)[1:6]])
-    one = 0.5 * n * np.fft.irfft(half, n)
-    matrix = inverse_real_dft_gemm_matrix(n, scale=0.5)
-    near(matrix, np.kron(np.eye(copies), one), unit("float32"))

@@ -13,21 +13,11 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.base.packing import pack, packed_spec
-from nki_kernels.nd.resident_planes import (
-    resident_planes,
-    resident_planes_specs,
-    resident_planes_tables,
-)
-from nki_kernels.nd.resident_volumes import (
-    resident_real_volumes,
-    resident_volumes,
-    resident_volumes_specs,
-    resident_volumes_tables,
-)
 from nki_sim import hardware
 from tests import sweeps
+from tests.registry import REGISTRY
 from tests.tolerances import near, transforms
+from trnfft.planner.kinds import Transform
 
 from .independence import check_rows_are_independent
 from .samples import fits, normal, real
@@ -38,24 +28,24 @@ CUBE = (64, 64, 64)
 pytestmark = pytest.mark.usefixtures("strict_chip")
 
 
-def kernel_of(shape, is_real, degree=1):
-    kernel = resident_planes
+def solution(shape, is_real):
+    """The planner's algorithm for planes or volumes of this shape, and its recipe."""
+    name = "resident_planes"
     if len(shape) == 3:
-        kernel = resident_real_volumes if is_real else resident_volumes
-    return kernel if degree == 1 else kernel[degree]
+        name = "resident_real_volumes" if is_real else "resident_volumes"
+    kind = Transform(tuple(shape), part="r2c" if is_real else "c2c")
+    return REGISTRY[name], REGISTRY[name].recipes_for(kind)[0]
 
 
 def launch(x, inverse=False, scale=1.0, degree=1):
     """Result, complex in float64, and timeline, of planes [B, S, H] or volumes [B, D, S, H]."""
-    shape, is_real = x.shape[1:], not np.iscomplexobj(x)
-    if len(shape) == 2:
-        tables = resident_planes_tables(*shape, inverse, scale)
-    else:
-        tables = resident_volumes_tables(shape, is_real, inverse, scale)
+    is_real = not np.iscomplexobj(x)
+    algorithm, recipe = solution(x.shape[1:], is_real)
     parts = [x] if is_real else [x.real, x.imag]
     parts = [np.ascontiguousarray(part, np.float32) for part in parts]
+    kernel = nki_sim.simulate(algorithm.kernel).with_programs(degree)
     with nki_sim.record() as timeline:
-        re, im = nki_sim.simulate(kernel_of(shape, is_real, degree))(*parts, *pack(tables))
+        re, im = kernel(*parts, *algorithm.arguments(recipe, inverse, scale))
     return re + 1j * im.astype(np.float64), timeline
 
 
@@ -69,11 +59,9 @@ def exact_of(x, inverse=False):
 
 
 def dry(batch, shape, is_real=False):
-    is_plane = len(shape) == 2
-    specs = resident_planes_specs(*shape) if is_plane else resident_volumes_specs(shape, is_real)
+    algorithm, recipe = solution(shape, is_real)
     parts = [((batch, *shape), "float32")] * (1 if is_real else 2)
-    kernel = nki_sim.simulate(kernel_of(shape, is_real))
-    return nki_sim.dry_run(kernel, *parts, *packed_spec(specs))
+    return nki_sim.dry_run(algorithm.kernel, *parts, *algorithm.specs(recipe))
 
 
 def check(x, inverse=False, scale=1.0, degree=1):

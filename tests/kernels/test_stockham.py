@@ -9,14 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 
 from nki_kernels.fft import row_transforms
-from nki_kernels.fft.stockham import stockham_tables
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, relative_error, unit
+from tests.tolerances import relative_error
 
 from .launched import BF16, REFINED, Launched
 from .samples import normal
@@ -98,13 +96,13 @@ def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, radices, ba
     assert after.sbuf_peak_bytes != before.sbuf_peak_bytes
 
 
-@sweeps.some("n", range(4, 130, 2), [*range(4, 34, 2), 60, 62, 64, 66, 68, 96, 126, 128])
-def test_every_even_length_in_two_stages(n):
-    STOCKHAM.check(normal(5, n), (2, n // 2))
+# Every even length in two stages, and several transforms a partition.
+MORE = [((2, n // 2), 5) for n in range(4, 130, 2)] + [((16, 16), 1500), ((5, 6, 7), 700)]
+MORE_FEW = [((2, n // 2), 5) for n in (*range(4, 34, 2), 60, 62, 64, 66, 68, 96, 126, 128)]
 
 
-@pytest.mark.parametrize(("radices", "batch"), [((16, 16), 1500), ((5, 6, 7), 700)])
-def test_several_transforms_a_partition(radices, batch):
+@sweeps.some("radices, batch", MORE, MORE_FEW + MORE[-2:]).with_args(ids=str)
+def test_two_stages_and_several_transforms_a_partition(radices, batch):
     STOCKHAM.check(normal(batch, math.prod(radices)), radices)
 
 
@@ -115,24 +113,22 @@ ROW_TILES = [(32, 32), (8, 30), (24, 16), (16, 25), (64, 12), (4, 8, 28), (2, 25
 
 # By turns on one chip or the other.
 @sweeps.some(
-    "radices, chip",
-    itertools.product(ROW_TILES, hardware.NAMES),
-    [(each, hardware.NAMES[place % 2]) for place, each in enumerate(ROW_TILES)],
+    "radices, options, chip",
+    [
+        *((each, {}, chip) for each in ROW_TILES for chip in hardware.NAMES),
+        *(((24, 25), each, chip) for each in (BF16, REFINED) for chip in hardware.NAMES),
+    ],
+    [
+        *((each, {}, hardware.NAMES[place % 2]) for place, each in enumerate(ROW_TILES)),
+        ((24, 25), REFINED, "trn1"),
+        ((24, 25), BF16, "trn2"),
+    ],
 ).with_args(ids=str)
-def test_row_tiles(chip, radices):
+def test_row_tiles(chip, radices, options):
     """Of an even and an odd number of rows a partition, and of a few partitions."""
     n = math.prod(radices)
     for batch, inverse in ((258, False), (3, True)):
-        Launched("stockham", chip).check(normal(batch, n), radices, inverse)
-
-
-@sweeps.some(
-    "chip, options",
-    itertools.product(hardware.NAMES, [BF16, REFINED]),
-    [("trn1", REFINED), ("trn2", BF16)],
-).with_args(ids=str)
-def test_row_tiles_of_bfloat16(chip, options):
-    Launched("stockham", chip).check(normal(258, 600), (24, 25), **options)
+        Launched("stockham", chip).check(normal(batch, n), radices, inverse, **options)
 
 
 @pytest.mark.parametrize("chip", ["trn1", *map(sweeps.whole, ["trn2", "trn3"])])
@@ -170,10 +166,3 @@ def modelled(radices, points, chip="trn1", cores=1, **options):
 def test_few_wide_stages_take_less_time_than_many():
     wide, narrow = (modelled(radices, 2**20).total_ns for radices in ((64, 64), (8, 8, 8, 8)))
     assert wide < 0.8 * narrow
-
-
-def test_refined_tables_add_up():
-    exact, refined = stockham_tables(60, (3, 20)), stockham_tables(60, (3, 20), **REFINED)
-    for table, (high, low) in zip(exact, refined, strict=True):
-        added = high.astype(np.float64) + low.astype(np.float64)
-        near(added, table, unit("bfloat16") ** 2)

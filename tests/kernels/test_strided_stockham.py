@@ -32,43 +32,37 @@ def modelled(radices, members, columns, *where):
     return Launched("strided_stockham", *where).dry_run(shape, radices)
 
 
-@sweeps.some("radices", ONE + TWO, ONE + FEW).with_args(ids=str)
-def test_radices_members_and_columns_both_ways(radices):
-    n = math.prod(radices)
-    for members, columns, inverse in ((1, 1, False), (5, 40, True), (2, 129, False)):
-        STRIDED.check(normal(members, n, columns), radices, inverse)
-
-
 MANY = [(7,), (64,), (6, 10), (2, 61), (61, 2), (16, 16)]
 COLUMNS = [255, 256, 512, 513, 700, 1025]
+WAYS = [(1, 1, False), (5, 40, True), (2, 129, False)]  # members, columns, and the direction
+SEVERAL = [(300, 1), (131, 1), (40, 5), (9, 63), (5, 65)]  # members of one product
+
+
+def cases(radices, ways):
+    return [(each, *way) for each, way in itertools.product(radices, ways)]
 
 
 @sweeps.some(
-    "radices, columns",
-    itertools.product(MANY, COLUMNS),
-    [*zip(MANY, COLUMNS, strict=True), ((6, 10), 513), ((16, 16), 513), ((6, 10), 1025)],
-).with_args(ids=str)
-def test_many_columns(radices, columns):
-    STRIDED.check(normal(1, math.prod(radices), columns), radices)
-
-
-@pytest.mark.parametrize("radices", [(5,), (3, 4)], ids=str)
-@pytest.mark.parametrize(("members", "columns"), [(300, 1), (131, 1), (40, 5), (9, 63), (5, 65)])
-def test_several_members_in_one_product(radices, members, columns):
-    STRIDED.check(normal(members, math.prod(radices), columns), radices)
-
-
-@sweeps.some(
-    "radices, shape, inverse",
+    "radices, members, columns, inverse",
     [
-        (radices, *case)
-        for radices in LONG
-        for case in (((1, 3), False), ((2, 70), True), ((1, 200), False))
+        *cases(ONE + TWO, WAYS),
+        *cases(MANY, [(1, columns, False) for columns in COLUMNS]),
+        *cases([(5,), (3, 4)], [(*each, False) for each in SEVERAL]),
+        *cases(LONG, [(1, 3, False), (2, 70, True), (1, 200, False)]),
     ],
-    [((61, 59), (1, 200), False), ((64, 64), (2, 70), True), ((64, 64), (1, 3), False)],
+    [
+        *cases(ONE + FEW, WAYS),
+        *((each, 1, columns, False) for each, columns in zip(MANY, COLUMNS, strict=True)),
+        *cases([(6, 10), (16, 16)], [(1, 513, False)]),
+        ((6, 10), 1, 1025, False),
+        *cases([(5,), (3, 4)], [(*each, False) for each in SEVERAL]),
+        ((61, 59), 1, 200, False),
+        ((64, 64), 2, 70, True),
+        ((64, 64), 1, 3, False),
+    ],
 ).with_args(ids=str)
-def test_long_transforms(radices, shape, inverse):
-    STRIDED.check(normal(shape[0], math.prod(radices), shape[1]), radices, inverse)
+def test_radices_members_and_columns_both_ways(radices, members, columns, inverse):
+    STRIDED.check(normal(members, math.prod(radices), columns), radices, inverse)
 
 
 # Members and columns of loops over members, over columns, with and without a rest.

@@ -8,11 +8,12 @@ import torch
 import trnfft
 from tests.tolerances import near
 
+from . import fnet
 from .comparison import BACKENDS, TRAINING, assert_accurate, losses_of_training
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from transformers import FNetConfig, FNetModel  # noqa: E402
+from transformers import FNetModel  # noqa: E402
 
 
 class LastState(torch.nn.Module):
@@ -21,15 +22,7 @@ class LastState(torch.nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        config = FNetConfig(
-            vocab_size=50,
-            hidden_size=24,
-            num_hidden_layers=2,
-            intermediate_size=32,
-            max_position_embeddings=16,
-            hidden_dropout_prob=0.0,
-        )
-        self.model = FNetModel(config, add_pooling_layer=False)
+        self.model = FNetModel(fnet.configuration(), add_pooling_layer=False)
 
     def forward(self, words):
         return self.model(input_ids=words).last_hidden_state

@@ -1,4 +1,4 @@
-"""Predicted errors grow as expected, and those of bfloat16 agree with the simulator."""
+"""Predicted errors: of the host, of bfloat16, which agree with the simulator, and of layers."""
 
 import math
 
@@ -7,31 +7,11 @@ import pytest
 
 import nki_sim
 import trnfft
+from trnfft.planner import planner
+from trnfft.planner.accuracy import matrix_error
 from trnfft.planner.algorithms import ALGORITHMS
-from trnfft.planner.kinds import Transform
-from trnfft.planner.plan import Recipe
-
-
-def error(name, n, radices=()):
-    return ALGORITHMS[name].error(Recipe(name, Transform((n,)), radices))
-
-
-def test_one_product_is_a_random_walk_up_to_64_points():
-    assert error("dft_gemm", 64) == pytest.approx(2 * error("dft_gemm", 16))
-    assert error("dft_gemm", 63) < error("dft_gemm", 64)
-    assert error("dft_gemm", 64) == error("dft_gemm", 65) == error("dft_gemm", 256)
-
-
-def test_errors_of_stages_are_independent():
-    assert error("stockham", 256, (16, 16)) == pytest.approx(math.sqrt(2) * error("dft_gemm", 16))
-    for name in ("bf16", "bf16_refined"):
-        one, two = error(f"dft_gemm_{name}", 256), error(f"stockham_{name}", 256, (16, 16))
-        assert two == pytest.approx(math.sqrt(2) * one)
-
-
-def test_errors_of_butterflies_grow_with_the_logarithm():
-    assert error("butterfly", 4) == pytest.approx(math.sqrt(2) * error("butterfly", 2))
-    assert error("butterfly", 2) == error("butterfly", 1)
+from trnfft.planner.kinds import RealPlanes, SpectralLayer
+from trnfft.planner.separate import SEPARATE
 
 
 def test_on_the_host_rounding_of_float64_grows_with_the_logarithm():
@@ -52,3 +32,26 @@ def test_errors_of_bfloat16_are_within_a_fifth(name):
     # Operands of bfloat16 are rounded by far more than their sums, whose order may differ.
     measured, predicted = difference / np.linalg.norm(expected), algorithm.error(recipe)
     assert measured == pytest.approx(predicted, rel=0.2)
+
+
+# Separate launches, of which layers consist where no kernel takes them
+
+
+def error_of(plan):
+    """The error of the separate launches of a plan, whatever was chosen."""
+    found = {one.recipe.algorithm: one.predicted_error for one in plan.candidates}
+    return found[SEPARATE]
+
+
+def test_mirrors_add_no_error():
+    half = trnfft.plan(shape=(20, 30), real=True, batch=4, target="trn1")
+    planes = planner.plan_for(RealPlanes(20, 30), batch=4, target="trn1")
+    assert error_of(planes) == half.predicted_error
+
+
+def test_products_with_weights_add_that_of_a_matrix():
+    forward = trnfft.plan(64, real=True, batch=12, target="trn1")
+    back = trnfft.plan(64, real=True, inverse=True, batch=20, target="trn1")
+    layer = planner.plan_for(SpectralLayer(3, 5, (64,), (9,)), batch=4, target="trn1")
+    errors = forward.predicted_error, back.predicted_error, matrix_error(2 * 3)
+    assert error_of(layer) == pytest.approx(math.hypot(*errors), rel=0.01)  # as it is rounded

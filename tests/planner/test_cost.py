@@ -153,31 +153,6 @@ def test_a_kernel_that_does_not_share_has_no_price():
     assert found.algorithm == "doubled" and "program_id" in found.candidates[1].rejected
 
 
-@pytest.mark.parametrize(
-    "arguments, error, message",
-    [
-        ({"target": "trn1", "cores": 2}, ValueError, "'cores'.* is 2, .*trn1 has degree 1 only"),
-        ({"target": "trn3", "cores": 3}, ValueError, "'cores'.* is 3, allowed is 1 to 2 on trn3"),
-        ({"cores": 0}, ValueError, "'cores' is 0, allowed is 1 or more"),
-        ({"cores": "2"}, TypeError, "'cores' must be an int, not str"),
-        ({"cores": True}, TypeError, "'cores' must be an int, not bool"),
-        ({"precision": "double", "cores": 2}, ValueError, "'cores'.* is 2"),
-    ],
-    ids=str,
-)
-def test_degrees_that_no_launch_has(arguments, error, message):
-    with hardware.select(hardware.TRN1), pytest.raises(error, match=message):
-        trnfft.plan(64, **arguments)
-
-
-def test_convolutions_and_weights_have_degrees():
-    with pytest.raises(ValueError, match="trn1 has degree 1 only"):
-        planner.plan_for(Convolution((256,)), target="trn1", cores=2)
-    with pytest.raises(ValueError, match="trn1 has degree 1 only"):
-        planner.plan_for(BlockCirculant(2, 2, 64), target="trn1", cores=2)
-    assert planner.plan_for(Convolution((256,)), target="trn2", cores=1).title.endswith("LNC=1")
-
-
 # The degree by default
 
 

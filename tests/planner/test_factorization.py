@@ -63,10 +63,6 @@ def test_smooth_numbers_of_every_range():
             assert smooth_numbers(least, most, (3, 5)) == [n for n in smooth if least <= n <= most]
 
 
-def test_radix_lists_of_small_radices():
-    assert max(map(max, radix_lists(4096, len, limit=50, largest=16))) == 16
-
-
 @pytest.mark.parametrize("n", [131, 2 * 131, 65537])
 def test_large_prime_factors_have_no_radix_list(n):
     assert radix_lists(n, len, limit=5) == []

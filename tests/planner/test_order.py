@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import trnfft
 from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
@@ -133,29 +131,6 @@ def test_on_the_simulator(n):
     with trnfft.backend("nki-sim"):
         near(trnfft.fft(x, order="planned"), spectrum, transforms(n, 2))
         near(trnfft.ifft(spectrum, order="planned"), x, transforms(n, 2))
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    n=st.sampled_from(LENGTHS),
-    rows=st.sampled_from([1, 2, 17]),
-    backend=st.sampled_from(BACKENDS),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_products_in_planned_order_are_those_in_natural_order(n, rows, backend, seed):
-    x = random_complex(rows, n, seed=seed)
-    h = random_complex(n, seed=seed + 1)
-    expected = torch.fft.ifft(torch.fft.fft(x) * torch.fft.fft(h))
-    with trnfft.backend(backend):
-        product = trnfft.fft(x, order="planned") * trnfft.fft(h, order="planned")
-        near(trnfft.ifft(product, order="planned"), expected, double(n, 4))
-
-
-@every_backend
-def test_mirrored_spectra_of_real_data_are_conjugate(backend):
-    with trnfft.backend(backend):
-        y = trnfft.as_native(trnfft.fft(torch.randn(2, 1000, dtype=torch.float64), order="planned"))
-    near(y[:, order.mirrors(1000)], y.conj(), transforms(1000, 2, "float64"))
 
 
 @every_backend

@@ -68,9 +68,9 @@ def test_the_degree_of_lnc_is_part_of_a_plan():
     assert two.solving(two.kind, False).cores == 2
 
 
-TREES = {
+TREES = {  # plans, and the last lines of their trees
     "padded": (
-        {"shape": (8, 12), "padded_from": (7, 12)},
+        lambda: trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1"),
         """
         └── axes, 96 points
             ├── axis 1: dft_gemm, N = 12
@@ -79,7 +79,7 @@ TREES = {
         """,
     ),
     "real": (
-        {"shape": (8, 12), "real": True},
+        lambda: trnfft.plan(shape=(8, 12), real=True, target="trn1"),
         """
         └── real_axes, 96 points
             ├── axis 1: real_dft_gemm, N = 12
@@ -87,35 +87,50 @@ TREES = {
                 └── stage 1: radix 8
         """,
     ),
+    "block circulant": (
+        lambda: planner.plan_for(BlockCirculant(2, 3, 8), batch=4, target="trn1"),
+        """
+        └── block_circulant, blocks of 8
+            ├── frequencies that share a product: 1
+            ├── up to 4 tiles of 128 rows transformed at once
+            └── rows cut into pieces: weight 1, input 1, output 1
+        """,
+    ),
+    "host, without a time": (
+        lambda: trnfft.plan(8, precision="double", target="trn1"),
+        """
+        FFT, N = 8, batch 1, double, trn1, LNC=1
+        on the host, not modelled, relative error 1.9e-16
+        └── host, N = 8
+        """,
+    ),
+    "bluestein": (
+        lambda: PLAN,
+        """
+        inverse FFT, N = 257, batch 4, fast, trn2, LNC=1
+        kernel 17.9 us, modelled; with a launch, about 78 us
+        bound by tensor, DMA floor 0.0447 us, relative error 2.9e-07
+        └── bluestein, N = 257
+            └── two transforms: stockham, N = 540
+                ├── stage 1: radix 10
+                └── stage 2: radix 54
+        """,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_trees_of_several_axes(name):
-    arguments, expected = TREES[name]
-    text = trnfft.plan(**arguments, target="trn1").tree()
-    assert text.splitlines()[3:] == textwrap.dedent(expected).strip("\n").splitlines()
-
-
-def test_the_tree_of_a_block_circulant_product():
-    plan = planner.plan_for(BlockCirculant(2, 3, 8), batch=4, target="trn1")
-    assert plan.tree().splitlines()[3:] == [
-        "└── block_circulant, blocks of 8",
-        "    ├── frequencies that share a product: 1",
-        "    ├── up to 4 tiles of 128 rows transformed at once",
-        "    └── rows cut into pieces: weight 1, input 1, output 1",
-    ]
-    assert str(plan.recipe) == "block_circulant in the layout (1, 4, 1, 1, 1)"
+def test_trees(name):
+    make, text = TREES[name]
+    expected = textwrap.dedent(text).strip("\n").splitlines()
+    plan = make()
+    assert plan.tree().splitlines()[-len(expected) :] == expected
     assert Plan.from_json(plan.to_json()) == plan
 
 
-def test_the_tree_of_the_host_has_no_time():
-    lines = trnfft.plan(8, precision="double", target="trn1").tree().splitlines()
-    assert lines == [
-        "FFT, N = 8, batch 1, double, trn1, LNC=1",
-        "on the host, not modelled, relative error 1.9e-16",
-        "└── host, N = 8",
-    ]
+def test_the_layout_of_a_recipe_is_shown():
+    recipe = planner.plan_for(BlockCirculant(2, 3, 8), batch=4, target="trn1").recipe
+    assert str(recipe) == "block_circulant in the layout (1, 4, 1, 1, 1)"
 
 
 def test_recipes_travel_alone():
@@ -131,49 +146,21 @@ def test_what_is_empty_is_left_out():
     assert set(OTHER.recipe.to_dict()) == {"algorithm", "kind"}
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (
-            {"candidates": [{**CHOICE, "rejected": "slow"}]},
-            "^a plan's first candidate is its choice; this plan has none$",
-        ),
-        (
-            {"kind": {"what": "transform", "lengths": [16, 16], "data": [16, 17]}},
-            r"'data' is \(16, 17\), allowed are 2 sizes up to \(16, 16\)",
-        ),
-    ],
-)
-def test_messages_say_what_does_not_fit(change, message):
-    with pytest.raises(ValueError, match=message):
-        Plan.from_dict({**PLAN.to_dict(), **change})
-
-
 def test_a_recipe_alone_needs_its_kind():
     alone = {name: value for name, value in OTHER.recipe.to_dict().items() if name != "kind"}
     with pytest.raises(ValueError, match="the recipe of 'dft_gemm' has no kind"):
         Recipe.from_dict(alone)
 
 
-def test_the_tree_of_a_convolution():
-    assert PLAN.tree().splitlines() == [
-        "inverse FFT, N = 257, batch 4, fast, trn2, LNC=1",
-        "kernel 17.9 us, modelled; with a launch, about 78 us",
-        "bound by tensor, DMA floor 0.0447 us, relative error 2.9e-07",
-        "└── bluestein, N = 257",
-        "    └── two transforms: stockham, N = 540",
-        "        ├── stage 1: radix 10",
-        "        └── stage 2: radix 54",
-    ]
-
-
-def test_floors_are_in_microseconds():
-    assert "DMA floor 0.0894 us" in dataclasses.replace(PLAN, batch=8).tree()
-
-
 def test_a_choice_without_an_error_has_none():
     silent = dataclasses.replace(BLUESTEIN, predicted_error=None)
     assert dataclasses.replace(PLAN, candidates=(silent,)).predicted_error == 0.0
+
+
+MESSAGES = {
+    "slow": "^a plan's first candidate is its choice; this plan has none$",
+    "[16, 17]": r"'data' is \(16, 17\), allowed are 2 sizes up to \(16, 16\)",
+}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +201,8 @@ def test_a_choice_without_an_error_has_none():
     ids=str,
 )
 def test_damaged_json_is_a_value_error(change):
-    with pytest.raises(ValueError):
+    message = next((said for part, said in MESSAGES.items() if part in str(change)), None)
+    with pytest.raises(ValueError, match=message):
         Plan.from_dict({**PLAN.to_dict(), **change})
     with pytest.raises(ValueError):
         Plan.from_dict({name: 1 for name in change})

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from nki_kernels.convolution import image_convolution
 from trnfft.planner import lengths
 from trnfft.planner.kinds import Convolution
 from trnfft.planner.lengths import plan_images
@@ -43,49 +42,28 @@ def test_two_even_lengths_of_each_axis_are_priced_both_ways(priced):
             assert all(least[axis] <= size < least[axis] * 9 // 8 + 16 for size in sizes)
 
 
-def test_columns_take_the_least_work(priced):
+@pytest.mark.parametrize(
+    "image, least, axis, sizes",
+    [
+        # Columns take the least work, and are not much longer.
+        ((100, 5), (111, 9), 0, {112, 116}),
+        ((10, 7), (16, 64), 0, {16, 18}),
+        ((10, 7), (188, 64), 0, {192, 224}),
+        # Rows are as short as they can be where one product transforms them.
+        ((5, 100), (9, 240), 1, {240, 242}),
+        # Others have few points and a large second radix: 1010 = 101 x 10 is none of them.
+        ((5, 200), (9, 256), 1, {256, 260}),
+        ((5, 200), (9, 259), 1, {260, 280}),
+        ((5, 200), (9, 289), 1, {290, 294}),
+        ((5, 900), (9, 1009), 1, {1026, 1054}),
+        # The longest that a kernel takes is the last.
+        ((5, 8000), (9, 8190), 1, {8190, 8192}),
+    ],
+)
+def test_the_sizes_of_an_axis_that_are_priced(priced, image, least, axis, sizes):
     _, asked = priced
-    plan_images((100, 5), (111, 9))
-    work = {}
-    for m in range(112, 140, 2):
-        if pairs := image_convolution.column_radices(m):
-            work[m] = m * image_convolution.column_work(pairs[0])
-    best = sorted(work, key=work.get)[:2]
-    assert {shape[0] for shape, padded_from, _ in asked if padded_from == (100, 5)} == set(best)
-
-
-def test_rows_are_as_short_as_they_can_be_where_one_product_transforms_them(priced):
-    _, asked = priced
-    plan_images((5, 100), (9, 240))
-    assert {shape[1] for shape, padded_from, _ in asked if padded_from == (5, 100)} == {240, 242}
-
-
-def test_long_rows_have_a_large_second_radix(priced):
-    _, asked = priced
-    plan_images((5, 900), (9, 1009))
-    # 1024 = 16 x 64, 1010 = 101 x 10: the fewest points, each with more for small radices.
-    rows = {shape[1] for shape, padded_from, _ in asked if padded_from == (5, 900)}
-    assert 1010 not in rows and len(rows) == 2
-
-
-@pytest.mark.parametrize("least, sizes", [(256, {256, 260}), (259, {260, 280}), (289, {290, 294})])
-def test_rows_of_few_points_and_large_radices_are_priced(priced, least, sizes):
-    _, asked = priced
-    plan_images((5, 200), (9, least))
-    assert {shape[1] for shape, padded_from, _ in asked if padded_from == (5, 200)} == sizes
-
-
-@pytest.mark.parametrize("least, sizes", [(16, {16, 18}), (188, {192, 224})])
-def test_columns_of_little_work_and_not_much_longer_are_priced(priced, least, sizes):
-    _, asked = priced
-    plan_images((10, 7), (least, 64))
-    assert {shape[0] for shape, padded_from, _ in asked if padded_from == (10, 7)} == sizes
-
-
-def test_rows_end_with_the_longest_that_a_kernel_takes(priced):
-    _, asked = priced
-    plan_images((5, 8000), (9, 8190))
-    assert {shape[1] for shape, padded_from, _ in asked if padded_from == (5, 8000)} <= {8190, 8192}
+    plan_images(image, least)
+    assert {shape[axis] for shape, padded_from, _ in asked if padded_from == image} == sizes
 
 
 def test_the_cheapest_is_taken(priced):

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -200,37 +199,3 @@ def test_the_host_needs_none():
     assert trnfft.fft_workspace_bytes(2**30, precision="double") == 0
     with trnfft.precision("double"):
         assert trnfft.fft_workspace_bytes(1000) == 0
-
-
-@pytest.mark.parametrize(
-    "arguments, error, message",
-    [
-        ({"n_or_shape": 0}, ValueError, "'n_or_shape' is 0"),
-        ({"n_or_shape": 2.0}, TypeError, "'n_or_shape' must be an int"),
-        ({"n_or_shape": (4, 0)}, ValueError, "'n_or_shape' is 0"),
-        ({"n_or_shape": 8, "batch": 0}, ValueError, "'batch' is 0"),
-        ({"n_or_shape": 2**30}, NotImplementedError, "N = 1073741824"),
-        ({"n_or_shape": (257, 4)}, NotImplementedError, "axis 0 of length 257"),
-    ],
-    ids=str,
-)
-def test_errors(arguments, error, message):
-    with pytest.raises(error, match=message):
-        trnfft.fft_workspace_bytes(**arguments)
-
-
-@pytest.mark.parametrize("size", [None, 0, True, (4, 0), np.array([4, -4]), (2.0, 3)], ids=str)
-def test_errors_name_the_argument(size):
-    with pytest.raises((TypeError, ValueError), match="argument 'n_or_shape'"):
-        trnfft.fft_workspace_bytes(size)
-
-
-def test_errors_name_the_other_arguments():
-    with pytest.raises(TypeError, match="argument 'convolution' is"):
-        trnfft.fft_workspace_bytes(64, convolution=torch.tensor(True))
-    with pytest.raises(NotImplementedError, match="argument 'batch' is an int of 16610 bits"):
-        trnfft.fft_workspace_bytes(64, batch=10**5000)
-    # The largest batch that is a number of bytes, of the length whose search is the shortest.
-    message = f"argument 'batch' is {2**62}, .* on trn1, LNC=1: .*2 Gi"
-    with pytest.raises(NotImplementedError, match=message):
-        trnfft.fft_workspace_bytes(2, batch=2**62, target="trn1")

@@ -5,7 +5,6 @@ import os
 import struct
 import sys
 import tracemalloc
-import wave
 import zlib
 
 import numpy as np
@@ -18,6 +17,8 @@ from trnfft.__main__ import main
 from trnfft_demo import picture, recording
 from trnfft_demo.picture import PictureError, read_picture
 from trnfft_demo.recording import read_recording
+
+from .test_recording import write_wav
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -113,11 +114,7 @@ def test_wav_whose_chunks_lead_outside(folder, before):
 def test_recordings_have_a_limit(folder, monkeypatch):
     monkeypatch.setattr(recording, "MOST_SAMPLES", 100)
     monkeypatch.setattr(recording, "MOST_LINES", 100)
-    with wave.open("a.wav", "wb") as file:
-        file.setnchannels(2)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        file.writeframes(bytes(4 * 51))
+    write_wav("a.wav", bytes(4 * 51), channels=2)
     (folder / "a.csv").write_text("1\n" * 101)
     np.save("a.npy", np.ones(101))
     assert "51 samples of 2 channels, allowed are 100 in all" in refused("spectrum", "a.wav")

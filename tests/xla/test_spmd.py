@@ -130,14 +130,6 @@ def transformed(folder, call, mesh_shape):
     return collectives, is_split
 
 
-@pytest.mark.parametrize("mesh_shape", [(4,), (2, 2)], ids=str)
-@pytest.mark.parametrize("call", CALLS)
-def test_batches(devices, call, mesh_shape):
-    collectives, is_split = devices(transformed, call, mesh_shape)
-    assert collectives == []
-    assert is_split
-
-
 def layer(name, *arguments):
     """Returns a layer of trnfft.nn as a function with the same weights on every device."""
 
@@ -184,13 +176,6 @@ def computed(folder, name):
     return collectives, is_split
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_functions_and_layers(devices, name):
-    collectives, is_split = devices(computed, name)
-    assert collectives == []
-    assert is_split
-
-
 def in_planned_order(folder, rows, mesh_shape):
     """Returns the results of `transformed` for an inverse of products in planned order."""
     z = ComplexTensor(sample(rows, 4, 72), sample(rows, 4, 72, seed=1))
@@ -206,14 +191,6 @@ def in_planned_order(folder, rows, mesh_shape):
     return collectives, is_split
 
 
-@pytest.mark.parametrize("mesh_shape", [(4,), (2, 2)], ids=str)
-@pytest.mark.parametrize("rows", [4, matmul.WIDE_BATCH])
-def test_planned_order(devices, rows, mesh_shape):
-    collectives, is_split = devices(in_planned_order, rows, mesh_shape)
-    assert collectives == []
-    assert is_split
-
-
 def convolved(folder):
     x, h = sample(8, 4, 100), sample(9)
     given, filter = spread(x, 0), h.to("xla")
@@ -223,12 +200,6 @@ def convolved(folder):
     wanted = trnfft.convolve(x.double(), h.double(), "same", dims=-1)
     check([y], wanted, transforms(4 * 100, 2))
     return collectives, is_split_like(y, given)
-
-
-def test_convolution(devices):
-    collectives, is_split = devices(convolved)
-    assert collectives == []
-    assert is_split
 
 
 def derivatives_of(x, weights):
@@ -254,9 +225,19 @@ def derivatives(folder, n):
     return collectives, is_split
 
 
-@pytest.mark.parametrize("n", [30, 1000, 257])
-def test_derivatives(devices, n):
-    collectives, is_split = devices(derivatives, n)
+MESHES = [(4,), (2, 2)]
+SPLIT = [
+    *((transformed, call, mesh) for call in CALLS for mesh in MESHES),
+    *((computed, name) for name in OTHERS),
+    *((in_planned_order, rows, mesh) for rows in (4, matmul.WIDE_BATCH) for mesh in MESHES),
+    (convolved,),
+    *((derivatives, n) for n in (30, 1000, 257)),
+]
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=lambda case: f"{case[0].__name__} {case[1:]}")
+def test_nothing_is_exchanged(devices, case):
+    collectives, is_split = devices(*case)
     assert collectives == []
     assert is_split
 

@@ -19,6 +19,7 @@ TWO_DIMENSIONS = ["fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2"]
 MANY_DIMENSIONS = ["fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn"]
 REAL_INPUT = ["rfft", "ihfft", "rfft2", "ihfft2", "rfftn", "ihfftn"]
 REAL_RESULT = ["irfft", "hfft"]
+NORMS = ["backward", "ortho", "forward"]
 
 one_dimension = pytest.mark.parametrize("name", ONE_DIMENSION)
 
@@ -69,32 +70,31 @@ def test_lengths(name, n, device):
     check(name, random_input(name, 3, size), device, n)
 
 
+# A function, the shape of its input and its other arguments.
+CALLS = [
+    *((name, (3, 12), {"norm": norm}) for name in ONE_DIMENSION for norm in NORMS),
+    *(
+        (name, (8, 4, 12), {"n": n, "dim": dim})
+        for name in ONE_DIMENSION
+        for n, dim in ((5, -1), (20, -1), (6, 0), (9, 0), (17, 1), (2, 1))
+    ),
+    *((name, (3, 10, 12), {}) for name in TWO_DIMENSIONS),
+    *(
+        (name, (4, 6, 10), {"s": s, "dim": dim, "norm": "ortho"})
+        for name in MANY_DIMENSIONS
+        for s, dim in ((None, None), ((7, 16), (0, 2)), ((5,), None))
+    ),
+]
+
+
+@pytest.mark.parametrize("name, shape, options", CALLS)
+def test_norms_lengths_and_dimensions(name, shape, options, device):
+    check(name, random_input(name, *shape), device, **options)
+
+
 @pytest.mark.parametrize("name", ["fft", "ifft", "irfft", "hfft"])
 def test_real_tensor_where_complex_is_allowed(name, device):
     check(name, random_input("rfft", 3, 24), device)
-
-
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@one_dimension
-def test_norms(name, norm, device):
-    check(name, random_input(name, 3, 12), device, norm=norm)
-
-
-@pytest.mark.parametrize("n, dim", [(5, -1), (20, -1), (6, 0), (9, 0), (17, 1), (2, 1)])
-@one_dimension
-def test_trimming_and_padding(name, n, dim, device):
-    check(name, random_input(name, 8, 4, 12), device, n, dim)
-
-
-@pytest.mark.parametrize("name", TWO_DIMENSIONS)
-def test_two_dimensions(name, device):
-    check(name, random_input(name, 3, 10, 12), device)
-
-
-@pytest.mark.parametrize("s, dim", [(None, None), ((7, 16), (0, 2)), ((5,), None)])
-@pytest.mark.parametrize("name", MANY_DIMENSIONS)
-def test_many_dimensions(name, s, dim, device):
-    check(name, random_input(name, 4, 6, 10), device, s, dim, "ortho")
 
 
 @one_dimension

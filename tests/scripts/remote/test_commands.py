@@ -287,5 +287,5 @@ def test_pieces_of_the_worker_need_only_the_standard_library():
     assert imported - set(sys.stdlib_module_names) == {"remote", "nki_sim"}
     inner = set(re.findall(r"from remote\.(\w+)", source))
     assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
-    ours = set(re.findall(r"from nki_sim\.base[. ](\w+)", source))
+    ours = set(re.findall(r"from nki_sim\.base\.(\w+)", source))
     assert ours == {Path(name).stem for name in OF_LIBRARY}

@@ -280,6 +280,9 @@ def test_a_launched_instance_is_armed_by_its_boot(call, aws, bucket, end):
     assert state == "running" and aws.shutdown_time(instance) == "+92"
     aws.let_time_pass(instance)
     assert aws.state(instance) == end
+    aws.faults.clear()
+    call("stop")
+    assert aws.state(instance) == "terminated"  # and its disk with it, whoever was killed when
 
 
 @sweep
@@ -320,21 +323,6 @@ def test_killed_without_warning(process, call, aws, out, gate):
     call("run", "--resume")
     assert aws.ran == [PARITY, ACCURACY]
     assert aws.state(instance) == "stopped"
-
-
-@sweep
-def test_a_killed_launch_ends_by_itself(process, call, aws):
-    aws.is_online = False
-    running = process("--template", aws.new_template(), *ONE, "--hours", "1")
-    wait_for(lambda: aws.operations("DescribeInstanceInformation"))
-    running.kill()
-    running.wait()
-    (instance,) = aws.instances()
-    assert aws.state(instance) == "running" and aws.shutdown_time(instance) == "+62"
-    aws.let_time_pass(instance)
-    assert aws.state(instance) == "stopped"
-    call("stop")
-    assert aws.state(instance) == "terminated"  # and its disk with it, whoever was killed when
 
 
 @sweep
