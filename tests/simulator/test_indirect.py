@@ -71,16 +71,6 @@ def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
         assert (nki.simulate(kernel)(DATA, place, SKIP) == 7).all()
 
 
-def test_a_dynamic_slice_ends_in_its_dimension() -> None:
-    def kernel(table: Any, start: int) -> Any:
-        tile = new((2, 6))
-        nisa.dma_copy(tile, table[1:6][nl.ds(in_register(start), 2)])
-        return to_hbm(tile)
-
-    assert_same(nki.simulate(kernel)(DATA, 3), DATA[4:6])
-    refuses("scalar_offset is 4, but it is out of bounds", nki.simulate(kernel), DATA, 4)
-
-
 @pytest.mark.parametrize("form", ["vector_select", "ap"])
 @pytest.mark.parametrize("scatter", [False, True])
 def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
@@ -96,8 +86,13 @@ def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
     for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
         before = DATA.copy()
         with nki_sim.allow("ap-of-views"):
-            with pytest.raises(RULE, match=f"vector_offset is {bad}, but it is out of bounds"):
-                nki.simulate(kernel)(before, (3, bad), nisa.oob_mode.error)
+            refuses(
+                f"vector_offset is {bad}, but it is out of bounds",
+                nki.simulate(kernel),
+                before,
+                (3, bad),
+                nisa.oob_mode.error,
+            )
             assert_same(before, DATA)
             tile = nki.simulate(kernel)(before, (3, bad), SKIP)
         if scatter:
@@ -256,21 +251,6 @@ def test_refused_views(case: str) -> None:
 
     nki.simulate(view)(DATA, legal)
     refuses(rule, nki.simulate(view), DATA, broken)
-
-
-@pytest.mark.parametrize("dry", [False, True])
-def test_one_index_a_partition(dry: bool) -> None:
-    """Under dma_copy: ``idx_tensor`` has shape (P, 1)."""
-
-    def kernel(table: Any) -> None:
-        view = table.ap([[6, 2], [1, 6]], vector_offset=nl.zeros((3, 1), "int32"))
-        nisa.dma_copy(new((2, 6)), view)
-
-    with pytest.raises(RULE, match="one index for each partition"):
-        if dry:
-            nki_sim.dry_run(kernel, ((8, 6), "float32"))
-        else:
-            nki.simulate(kernel)(DATA)
 
 
 def test_an_indirect_tile_starts_at_a_quadrant() -> None:

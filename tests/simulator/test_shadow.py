@@ -177,18 +177,6 @@ def test_a_scatter_marks_its_rows() -> None:
     refuses(UNWRITTEN, nki.simulate(kernel), 2, 0, 3, 2)
 
 
-def test_a_gather_needs_its_rows() -> None:
-    def kernel(*rows: int) -> Any:
-        table, tile = new((4, 6), buffer=nl.private_hbm), new((2, 6))
-        nisa.memset(tile, 1.0)
-        nisa.dma_copy(table[1:3], tile)
-        nisa.dma_copy(tile, table.vector_select(0, index(*rows)))
-        return to_hbm(tile)
-
-    assert (nki.simulate(kernel)(2, 1) == 1).all()
-    refuses(UNWRITTEN, nki.simulate(kernel), 2, 3)
-
-
 def test_skipped_rows_are_not_written() -> None:
     """oob_mode.skip: "silently skips any operations involving out-of-bounds indices"."""
 

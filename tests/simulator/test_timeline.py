@@ -69,14 +69,6 @@ def test_two_dependent_vector_instructions():
     assert [e.name for e in timeline.critical_path] == ["memset", "tensor_copy"]
 
 
-def test_independent_instructions_of_one_engine_follow_each_other():
-    def kernel():
-        filled((128, 512))
-        filled((128, 512))
-
-    assert run(kernel).total_ns == near(2 * MEMSET + SEEN)
-
-
 @pytest.mark.parametrize("columns", [1, 8, 16, 17, 64])
 def test_tiny_instructions_hide_their_start_up_behind_the_one_before(columns):
     def kernel(count):
@@ -345,15 +337,6 @@ def test_array_tiles_that_write_one_bank_follow_each_other(is_same):
     # Passes side by side are one time.
     busy = second.end_ns - first.start_ns
     assert timeline.engine_busy_ns["tensor"] == near(busy)
-
-
-def test_loads_share_the_engines_and_hide_each_others_latency():
-    def kernel(x):
-        for _ in range(3):
-            nisa.dma_copy(tile((128, 512)), x)  # 997 ns, more than its engine prepares it
-
-    timeline = run(kernel, np.zeros((128, 512), np.float32))
-    assert timeline.total_ns == near(DMA + 3 * 128 * 2048 / 263)
 
 
 def test_every_break_in_memory_is_a_descriptor():
