@@ -85,6 +85,11 @@ def tile(columns: int = 512, buffer: Any = None) -> Any:
     return new((128, columns), "float32", buffer)
 
 
+def index(*values: int) -> Any:
+    """Indices in SBUF, one a partition."""
+    return nl.load(nl.shared_constant(np.array(values, np.int32).reshape(-1, 1)))
+
+
 def copied(x: Any) -> Any:
     """An output with the values of a tensor in HBM: the smallest kernel."""
     out = new(x.shape, x.dtype, nl.shared_hbm)
@@ -112,8 +117,7 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
     def kernel(*tensors: Any) -> Any:
         tiles = []
         for position, tensor in enumerate(tensors):
-            tile = new(tensor.shape, tensor.dtype)
-            nisa.dma_copy(tile, tensor)
+            tile = nl.load(tensor)
             if position in psum:
                 moved = new(tensor.shape, tensor.dtype, nl.psum)
                 nisa.tensor_copy(moved, tile)

@@ -16,8 +16,7 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.views.access_patterns import RULE as NAME
 
-from .conftest import RULE, new, refuses, to_hbm
-from .test_shadow import index
+from .conftest import RULE, index, new, refuses, to_hbm
 from .test_views import inspect
 
 DATA = np.arange(24, dtype=np.float32).reshape(4, 6)

@@ -39,8 +39,7 @@ def pipeline(x):
 
 
 def looped(x):
-    t = tile()
-    nisa.dma_copy(t, x)
+    t = nl.load(x)
 
     def body(i):
         nisa.tensor_scalar(t, t, nl.add, 1.0)

@@ -65,8 +65,7 @@ def loop(body, trips):
 def steps(count, blocks=1):
     def body(x, out, state, i):
         for _ in range(blocks):
-            held = tile()
-            nisa.dma_copy(held, rows(x, i))
+            held = nl.load(rows(x, i))
             for _ in range(count):
                 result = tile()
                 nisa.tensor_scalar(result, held, nl.multiply, 1.0)
@@ -77,8 +76,7 @@ def steps(count, blocks=1):
 
 
 def products(x, out, state, i):
-    held = tile()
-    nisa.dma_copy(held, rows(x, i))
+    held = nl.load(rows(x, i))
     for _ in range(12):  # more than the banks of PSUM
         bank = tile(buffer=nl.psum)
         nisa.nc_matmul(bank, stationary=held[:, :128], moving=held)
@@ -88,8 +86,7 @@ def products(x, out, state, i):
 
 
 def carried(x, out, state, i):
-    held = tile()
-    nisa.dma_copy(held, rows(x, i))
+    held = nl.load(rows(x, i))
     nisa.tensor_tensor(state, state, held, op=nl.add)
     nisa.activation(held, nl.tanh, held)
 
@@ -417,8 +414,7 @@ def test_two_cores_share_the_iterations():
         state = filled()
 
         def body(i):
-            held = tile()
-            nisa.dma_copy(held, x[mine : mine + 128])
+            held = nl.load(x[mine : mine + 128])
             nisa.tensor_tensor(state, state, held, op=nl.add)
 
         nl.fori_loop(0, trips // nl.num_programs(), body)

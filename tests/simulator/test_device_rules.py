@@ -415,8 +415,7 @@ def test_iterations_of_a_loop_on_the_device_use_the_same_registers():
         out = new((1, 8), buffer=nl.shared_hbm)
 
         def step(i):
-            tile = new((1, 8))
-            nisa.dma_copy(tile, table.ap([[8, 1], [1, 8]], scalar_offset=i, indirect_dim=0))
+            tile = nl.load(table.ap([[8, 1], [1, 8]], scalar_offset=i, indirect_dim=0))
             nisa.dma_copy(out, tile)
 
         nl.fori_loop(0, 200, step)

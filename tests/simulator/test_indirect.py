@@ -17,8 +17,7 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, assert_same, new, refuses, sample, to_hbm
-from .test_shadow import index
+from .conftest import RULE, assert_same, index, new, refuses, sample, to_hbm
 
 SKIP = nisa.oob_mode.skip
 DATA = sample((8, 6))
@@ -105,8 +104,7 @@ def test_an_access_ends_inside_of_the_tensor() -> None:
     """The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst)."""
 
     def kernel(table: Any, start: int) -> Any:
-        tile = new((4, 6))
-        nisa.dma_copy(tile, table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
+        tile = nl.load(table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
         return to_hbm(tile)
 
     assert_same(nki.simulate(kernel)(DATA, 4), DATA[4:8])

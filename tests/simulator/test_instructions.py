@@ -1103,8 +1103,7 @@ def test_counted_loops(bounds: Any, expected: list[int], kind: str) -> None:
         def body(i: Any) -> None:
             is_register = isinstance(i, nisa.VirtualRegister)
             assert is_register == (kind != "fori_loop")
-            tile = new((1, 1))
-            nisa.dma_copy(tile, data.ap([[6, 1], [1, 1]], scalar_offset=i, indirect_dim=1))
+            tile = nl.load(data.ap([[6, 1], [1, 1]], scalar_offset=i, indirect_dim=1))
             nisa.tensor_scalar(tile, tile, nl.multiply, 10.0)
             nisa.dma_copy(out.ap([[6, 1], [1, 1]], scalar_offset=i, indirect_dim=1), tile)
             if kind == "registers":

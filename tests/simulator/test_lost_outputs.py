@@ -35,8 +35,7 @@ def output(x: Any) -> Any:
 
 
 def copied(x: Any, out: Any) -> Any:
-    tile = nl.ndarray(x.shape, x.dtype)
-    nisa.dma_copy(tile, x)
+    tile = nl.load(x)
     nisa.dma_copy(out, tile)
     return out
 

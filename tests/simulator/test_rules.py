@@ -21,7 +21,7 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import NkiSimulationWarning, NkiValidationError
 from nki_sim.base import releases
 
-from .conftest import copied, refuses
+from .conftest import copied, index, refuses
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
@@ -151,13 +151,6 @@ def raw(*shape, dtype=nl.float32, buffer=nl.sbuf):
 def hbm(*shape, dtype=nl.float32):
     """A written HBM tensor."""
     return nl.zeros(shape, dtype=dtype, buffer=nl.private_hbm)
-
-
-def index(*values):
-    """Indices in SBUF, one a partition."""
-    tile = raw(len(values), 1, dtype=nl.int32)
-    nisa.dma_copy(tile, nl.shared_constant(np.array(values, np.int32).reshape(-1, 1)))
-    return tile
 
 
 def run(kernel, *args):
