@@ -1,8 +1,10 @@
-"""Random tensors for tests, and results converted to torch's own tensors."""
+"""Random tensors for tests, results converted to torch's own tensors, and patched programs."""
+
+import contextlib
 
 import torch
 
-from trnfft import as_native
+from trnfft import as_native, patch_torch
 
 BACKENDS = ["torch", "matmul", "nki-sim"]
 NORMS = [None, "backward", "ortho", "forward"]
@@ -33,3 +35,19 @@ def derivative(function, x, weights):
     leaf = x.detach().clone().requires_grad_()
     (gradient,) = torch.autograd.grad((native(function(leaf)) * weights).real.sum(), leaf)
     return gradient
+
+
+@contextlib.contextmanager
+def whole_program():
+    """A block in which torch is patched as for a whole program, in all threads."""
+    patch = patch_torch()
+    patch.start()
+    try:
+        yield patch
+    finally:
+        patch.stop()
+
+
+def patched(in_a_block):
+    """Returns a block of `patch_torch`, or one in which it is started for the whole program."""
+    return patch_torch() if in_a_block else whole_program()

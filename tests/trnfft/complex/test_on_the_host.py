@@ -120,16 +120,6 @@ def test_derivatives(function, shapes, mode):
         near(gradient, expected, sums(4 * STEPS, expected.dtype))
 
 
-def test_derivatives_equal_differences():
-    parts = [random(4, 3, seed=i).requires_grad_() for i in range(4)]
-
-    def function(a, b, c, d):
-        solution = torch.linalg.lstsq(ComplexTensor(a, b), ComplexTensor(c, d)).solution
-        return solution.real, solution.imag
-
-    assert torch.autograd.gradcheck(function, parts)
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -298,12 +288,6 @@ def test_a_warning_once_for_each_function(tmp_path):
     lines = printed_by([program], tmp_path, tmp_path / "cache").splitlines()
     names = ["ldl_factor", "eig", "eigvals", "lu_factor"]
     assert lines == [f"UserWarning {program} torch.linalg.{name}" for name in names]
-
-
-def test_no_warning_on_the_cpu():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        torch.linalg.eig(split(random_complex(2, 2)))
 
 
 def test_graphs_for_a_device_are_refused():

@@ -154,21 +154,3 @@ def products_of_sums(rank, placements):
 @pytest.mark.parametrize("placements", [("P",), (0,), sweeps.whole(("R",))], ids=str)
 def test_products_of_sums(four, placements):
     four.run(products_of_sums, placements)
-
-
-def shifted(rank):
-    """Whether a shift along all dimensions, one of which is split, is right."""
-    from torch.distributed.tensor import Shard, distribute_tensor
-
-    import trnfft
-
-    torch.manual_seed(0)
-    whole = torch.randn(7, 6)
-    x = distribute_tensor(whole, cases.mesh_of((4,)), [Shard(0)])
-    y = trnfft.fftshift(x)
-    assert torch.equal(trnfft.ifftshift(y).to_local(), x.to_local())
-    return y.placements == x.placements, torch.equal(y.full_tensor(), torch.fft.fftshift(whole))
-
-
-def test_shifts_along_all_dimensions(four):
-    assert four.run(shifted) == [(True, True)] * 4
