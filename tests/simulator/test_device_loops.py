@@ -100,25 +100,26 @@ BODIES = {
 }
 
 
-def kernel_of(name, trips):
-    def kernel(x):
-        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
-        state = filled()
-        nl.fori_loop(0, trips, lambda i: BODIES[name](x, out, state, i))
-        nisa.dma_copy(out[0:128], state)
-        return out
-
-    return kernel
+def together(trips, body):
+    nl.fori_loop(0, trips, body)
 
 
-def apart(name, trips):
+def apart(trips, body):
     """The same iterations, each a loop of one trip."""
+    for _ in range(trips):
+        nl.fori_loop(0, 1, body)
 
+
+def deprecated(trips, body):
+    for i in nl.dynamic_range(trips):
+        body(i)
+
+
+def kernel_of(name, trips, iterate=together):
     def kernel(x):
         out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
         state = filled()
-        for _ in range(trips):
-            nl.fori_loop(0, 1, lambda i: BODIES[name](x, out, state, i))
+        iterate(trips, lambda i: BODIES[name](x, out, state, i))
         nisa.dma_copy(out[0:128], state)
         return out
 
@@ -130,7 +131,7 @@ def apart(name, trips):
 def test_iterations_take_as_long_as_if_each_were_recorded(name, chip):
     for trips in (1, 2, 3, 7, 30):
         found = dry(kernel_of(name, trips), SHAPE, chip=chip)
-        expected = dry(apart(name, trips), SHAPE, chip=chip)
+        expected = dry(kernel_of(name, trips, apart), SHAPE, chip=chip)
         assert found.total_ns == near(expected.total_ns)
         for count in COUNTS + PEAKS:
             assert getattr(found, count) == getattr(expected, count), count
@@ -265,17 +266,9 @@ def test_edges_hold_in_every_iteration(way):
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
 @pytest.mark.usefixtures("parsed")
 def test_dynamic_range_costs_what_fori_loop_does():
-    def deprecated(x):
-        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
-        state = filled()
-        for i in nl.dynamic_range(50):
-            BODIES["buffered"](x, out, state, i)
-        nisa.dma_copy(out[0:128], state)
-        return out
-
-    expected = dry(kernel_of("buffered", 50), SHAPE)
-    assert dry(deprecated, SHAPE).total_ns == expected.total_ns
-    timeline = recorded(deprecated, np.ones((256, N), np.float32))
+    kernel, expected = kernel_of("buffered", 50, deprecated), dry(kernel_of("buffered", 50), SHAPE)
+    assert dry(kernel, SHAPE).total_ns == expected.total_ns
+    timeline = recorded(kernel, np.ones((256, N), np.float32))
     assert timeline.total_ns == expected.total_ns
 
 

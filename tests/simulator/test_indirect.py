@@ -207,11 +207,6 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
         lambda t, s: t[in_register(0), nl.ds(0, 2)],
         "only one dynamic index",
     ),
-    "a pattern of an indirect view": (  # NkiTensor.is_indirect; ap ignores the view's offset
-        lambda t, s: t.select(0, index(0)).ap([[1, 6]]),
-        lambda t, s: t.select(0, index(0))[0:6],
-        "no ap after it",
-    ),
     "an index of floats": (  # the indices of nki-aps.rst and dma_copy are int32 and uint32
         lambda t, s: t.select(0, nl.zeros((1, 1), "float32")),
         lambda t, s: t.select(0, nl.zeros((1, 1), "uint32")),

@@ -37,6 +37,11 @@ def filled(shape, dtype=FLOAT):
     return t
 
 
+def loading(columns, rows=128, part=slice(None)):
+    """A kernel that loads some columns of a tensor."""
+    return lambda x: nisa.dma_copy(tile((rows, columns)), x[:, part]) and None
+
+
 def run(body, *arguments, chip="trn1"):
     """On a chip, or on one of that name."""
     with hardware.select(hardware.chip(chip) if isinstance(chip, str) else chip):
@@ -179,10 +184,7 @@ def test_row_tiles_of_the_array_run_side_by_side():
 
 
 def test_dma_of_128_partitions_uses_all_engines():
-    def kernel(x):
-        nisa.dma_copy(tile((128, 512)), x)
-
-    timeline = run(kernel, np.zeros((128, 512), np.float32))
+    timeline = run(loading(512), np.zeros((128, 512), np.float32))
     assert timeline.total_ns == near(DMA + 128 * 2048 / 263)
     assert timeline.engine_busy_ns["dma"] == near(128 * 2048 / 263)
     assert timeline.engine_busy_ns["gpsimd"] == 0  # the host has written the descriptors
@@ -192,20 +194,14 @@ def test_dma_of_128_partitions_uses_all_engines():
 
 @pytest.mark.parametrize(("rows", "engines"), [(4, 1), (5, 2), (32, 8), (64, 16), (128, 16)])
 def test_an_engine_takes_four_rows_or_more(rows, engines):
-    def kernel(x):
-        nisa.dma_copy(tile((rows, 8192)), x)
-
-    timeline = run(kernel, np.zeros((rows, 8192), np.float32))
+    timeline = run(loading(8192, rows), np.zeros((rows, 8192), np.float32))
     own = 21 + -(-rows // engines) * 32768 / 17
     assert timeline.total_ns == near(DMA + max(own, rows * 32768 / 263))
     assert timeline.dma_descriptors == engines
 
 
 def test_runs_of_few_bytes_take_25_ns():
-    def kernel(x):
-        nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])
-
-    timeline = run(kernel, np.zeros((128, 601), np.float32))
+    timeline = run(loading(300, part=slice(0, 600, 2)), np.zeros((128, 601), np.float32))
     assert timeline.total_ns == near(DMA + 8 * 300 * 25)
 
 
@@ -350,9 +346,7 @@ def test_every_break_in_memory_is_a_descriptor():
 
 @pytest.mark.parametrize(("chip", "rate"), [("trn1", 17), ("trn2", 23)])
 def test_rows_a_power_of_two_apart_cost_nothing(chip, rate):
-    def kernel(x):
-        nisa.dma_copy(tile((128, 256)), x[:, 0:256])
-
+    kernel = loading(256, part=slice(256))
     gapped = run(kernel, np.zeros((128, 512), np.float32), chip=chip)
     padded = run(kernel, np.zeros((128, 513), np.float32), chip=chip)
     gap, fixed = (21, DMA) if chip == "trn1" else (6, 745 + 700 + 350)

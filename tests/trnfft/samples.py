@@ -1,8 +1,9 @@
-"""Random tensors for tests, results converted to torch's own tensors, and patched programs."""
+"""Random tensors for tests, results as torch's own tensors, noted operators, patched programs."""
 
 import contextlib
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from trnfft import as_native, patch_torch
 
@@ -35,6 +36,19 @@ def derivative(function, x, weights):
     leaf = x.detach().clone().requires_grad_()
     (gradient,) = torch.autograd.grad((native(function(leaf)) * weights).real.sum(), leaf)
     return gradient
+
+
+class Noted(TorchDispatchMode):
+    """A mode that notes each operator with its arguments and its result, in `calls`."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        result = operator(*args, **(kwargs or {}))
+        self.calls.append((operator, args, result))
+        return result
 
 
 @contextlib.contextmanager

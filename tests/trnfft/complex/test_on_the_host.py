@@ -6,13 +6,12 @@ import warnings
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.programs import printed_by
 from tests.tolerances import near, sums
 from tests.trnfft.complex.comparison import assert_same, split
 from tests.trnfft.complex.strict import NoComplexDtypes
-from tests.trnfft.samples import native, random, random_complex
+from tests.trnfft.samples import Noted, native, random, random_complex
 from trnfft import ComplexTensor
 from trnfft.complex.on_the_host import on_the_host
 
@@ -82,15 +81,10 @@ def test_real_tensors_beside_complex_ones():
     )
 
 
-class Modes(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
 def test_a_mode_of_the_program_changes_nothing():
     """torch's own pinv of a native tensor is wrong there."""
     z = random_complex(3, 4)
-    with Modes():
+    with Noted():
         inverse = torch.linalg.pinv(split(z))
     assert_equal(inverse, torch.linalg.pinv(z))
 
