@@ -83,14 +83,14 @@ def installed_nki(folder: Path, body: str) -> None:
 @pytest.mark.parametrize("body", ["", WRONG_PACKAGE, REAL], ids=["empty", "0.0.1", "real"])
 def test_a_placeholder_is_not_the_real_package(tmp_path, body):
     installed_nki(tmp_path, body)
-    code = "from nki_kernels import isa; print(isa.REAL_NKI)"
+    code = "from nki_kernels.base import isa; print(isa.REAL_NKI)"
     done = python("-W", "error", "-c", code, cwd=tmp_path, path=str(tmp_path))
     assert done.stdout == f"{body == REAL}\n", done.stderr
 
 
 def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
     installed_nki(tmp_path, "raise OSError('libnrt.so.1: no such file')\n")
-    code = "from nki_kernels import isa; print(isa.REAL_NKI)"
+    code = "from nki_kernels.base import isa; print(isa.REAL_NKI)"
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
     assert done.stdout == "False\n"
     assert "cannot be imported (libnrt.so.1: no such file)" in done.stderr
@@ -99,7 +99,7 @@ def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
 
 def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):
     installed_nki(tmp_path, REAL)
-    code = "from nki_kernels import isa; print(isa.REAL_NKI)"
+    code = "from nki_kernels.base import isa; print(isa.REAL_NKI)"
     forced = {"NKI_SIM_ALWAYS": "1"}
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path), **forced)
     assert done.stdout == "False\n", done.stderr
