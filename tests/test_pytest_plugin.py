@@ -27,8 +27,7 @@ X = np.ones((128, 64), np.float32)
 @nki.jit
 def double(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = nl.load(x)
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
     nisa.dma_copy(dst=out, src=tile)
     return out

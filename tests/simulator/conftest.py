@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,27 @@ NUMPY = {
         *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32"),
         *("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
     )
+}
+ARITHMETIC: dict[str, Any] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+}
+BITVEC: dict[str, Any] = {
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
 }
 
 
@@ -63,6 +85,11 @@ def tile(columns: int = 512, buffer: Any = None) -> Any:
     return new((128, columns), "float32", buffer)
 
 
+def index(*values: int) -> Any:
+    """Indices in SBUF, one a partition."""
+    return nl.load(nl.shared_constant(np.array(values, np.int32).reshape(-1, 1)))
+
+
 def copied(x: Any) -> Any:
     """An output with the values of a tensor in HBM: the smallest kernel."""
     out = new(x.shape, x.dtype, nl.shared_hbm)
@@ -90,8 +117,7 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
     def kernel(*tensors: Any) -> Any:
         tiles = []
         for position, tensor in enumerate(tensors):
-            tile = new(tensor.shape, tensor.dtype)
-            nisa.dma_copy(tile, tensor)
+            tile = nl.load(tensor)
             if position in psum:
                 moved = new(tensor.shape, tensor.dtype, nl.psum)
                 nisa.tensor_copy(moved, tile)

@@ -27,6 +27,13 @@ def rows(out):
     return out[first : first + 128]
 
 
+def stored(t):
+    """An output whose rows of this program are those of a tile."""
+    out = nl.ndarray((128 * nl.num_programs(), 512), nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(rows(out), t)
+    return out
+
+
 def pipeline(x):
     out = nl.ndarray((128 * nl.num_programs(), 512), nl.float32, buffer=nl.shared_hbm)
     for _ in range(4):
@@ -39,17 +46,14 @@ def pipeline(x):
 
 
 def looped(x):
-    t = tile()
-    nisa.dma_copy(t, x)
+    t = nl.load(x)
 
     def body(i):
         nisa.tensor_scalar(t, t, nl.add, 1.0)
         nisa.activation(t, nl.exp, t)
 
     nl.fori_loop(0, 20, body)
-    out = nl.ndarray((128 * nl.num_programs(), 512), nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(rows(out), t)
-    return out
+    return stored(t)
 
 
 def two_loops(x):
@@ -66,9 +70,7 @@ def two_loops(x):
 
     nl.fori_loop(0, 8, load)
     nl.fori_loop(0, 5, sine)
-    out = nl.ndarray((128 * nl.num_programs(), 512), nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(rows(out), t)
-    return out
+    return stored(t)
 
 
 @pytest.mark.parametrize("kernel", [pipeline, looped, two_loops])

@@ -65,8 +65,7 @@ def loop(body, trips):
 def steps(count, blocks=1):
     def body(x, out, state, i):
         for _ in range(blocks):
-            held = tile()
-            nisa.dma_copy(held, rows(x, i))
+            held = nl.load(rows(x, i))
             for _ in range(count):
                 result = tile()
                 nisa.tensor_scalar(result, held, nl.multiply, 1.0)
@@ -77,8 +76,7 @@ def steps(count, blocks=1):
 
 
 def products(x, out, state, i):
-    held = tile()
-    nisa.dma_copy(held, rows(x, i))
+    held = nl.load(rows(x, i))
     for _ in range(12):  # more than the banks of PSUM
         bank = tile(buffer=nl.psum)
         nisa.nc_matmul(bank, stationary=held[:, :128], moving=held)
@@ -88,8 +86,7 @@ def products(x, out, state, i):
 
 
 def carried(x, out, state, i):
-    held = tile()
-    nisa.dma_copy(held, rows(x, i))
+    held = nl.load(rows(x, i))
     nisa.tensor_tensor(state, state, held, op=nl.add)
     nisa.activation(held, nl.tanh, held)
 
@@ -103,25 +100,26 @@ BODIES = {
 }
 
 
-def kernel_of(name, trips):
-    def kernel(x):
-        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
-        state = filled()
-        nl.fori_loop(0, trips, lambda i: BODIES[name](x, out, state, i))
-        nisa.dma_copy(out[0:128], state)
-        return out
-
-    return kernel
+def together(trips, body):
+    nl.fori_loop(0, trips, body)
 
 
-def apart(name, trips):
+def apart(trips, body):
     """The same iterations, each a loop of one trip."""
+    for _ in range(trips):
+        nl.fori_loop(0, 1, body)
 
+
+def deprecated(trips, body):
+    for i in nl.dynamic_range(trips):
+        body(i)
+
+
+def kernel_of(name, trips, iterate=together):
     def kernel(x):
         out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
         state = filled()
-        for _ in range(trips):
-            nl.fori_loop(0, 1, lambda i: BODIES[name](x, out, state, i))
+        iterate(trips, lambda i: BODIES[name](x, out, state, i))
         nisa.dma_copy(out[0:128], state)
         return out
 
@@ -133,7 +131,7 @@ def apart(name, trips):
 def test_iterations_take_as_long_as_if_each_were_recorded(name, chip):
     for trips in (1, 2, 3, 7, 30):
         found = dry(kernel_of(name, trips), SHAPE, chip=chip)
-        expected = dry(apart(name, trips), SHAPE, chip=chip)
+        expected = dry(kernel_of(name, trips, apart), SHAPE, chip=chip)
         assert found.total_ns == near(expected.total_ns)
         for count in COUNTS + PEAKS:
             assert getattr(found, count) == getattr(expected, count), count
@@ -268,17 +266,9 @@ def test_edges_hold_in_every_iteration(way):
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
 @pytest.mark.usefixtures("parsed")
 def test_dynamic_range_costs_what_fori_loop_does():
-    def deprecated(x):
-        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
-        state = filled()
-        for i in nl.dynamic_range(50):
-            BODIES["buffered"](x, out, state, i)
-        nisa.dma_copy(out[0:128], state)
-        return out
-
-    expected = dry(kernel_of("buffered", 50), SHAPE)
-    assert dry(deprecated, SHAPE).total_ns == expected.total_ns
-    timeline = recorded(deprecated, np.ones((256, N), np.float32))
+    kernel, expected = kernel_of("buffered", 50, deprecated), dry(kernel_of("buffered", 50), SHAPE)
+    assert dry(kernel, SHAPE).total_ns == expected.total_ns
+    timeline = recorded(kernel, np.ones((256, N), np.float32))
     assert timeline.total_ns == expected.total_ns
 
 
@@ -339,10 +329,12 @@ def test_a_dry_run_does_not_know_trips_that_depend_on_data():
         nisa.register_load(register, held)
         nl.fori_loop(0, register, lambda i: None)
 
-    with pytest.raises(
-        RULE, match="dry run has no data, so the value of a loaded register is unknown"
-    ):
-        dry(kernel, ((1, 1), "int32"))
+    refuses(
+        "dry run has no data, so the value of a loaded register is unknown",
+        dry,
+        kernel,
+        ((1, 1), "int32"),
+    )
 
 
 def test_nested_loops_multiply():
@@ -415,8 +407,7 @@ def test_two_cores_share_the_iterations():
         state = filled()
 
         def body(i):
-            held = tile()
-            nisa.dma_copy(held, x[mine : mine + 128])
+            held = nl.load(x[mine : mine + 128])
             nisa.tensor_tensor(state, state, held, op=nl.add)
 
         nl.fori_loop(0, trips // nl.num_programs(), body)
@@ -456,25 +447,6 @@ def test_cores_that_meet_in_every_iteration():
         found = nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32), 5)
     assert totals[2] - totals[1] == near(3 * (totals[1] - totals[0]))
     assert (found == 2 * (2**5 - 1)).all()  # s -> 2 (s + 1), five times
-
-
-@pytest.mark.usefixtures("parsed")
-def test_hazards_of_two_cores_in_later_iterations():
-    def kernel(x):
-        out = nl.ndarray((1024, N), FLOAT, nl.shared_hbm)
-        held = filled()
-
-        def body(i):
-            step = nisa.register_alloc(0)
-            nisa.register_move(step, i)
-            nisa.dma_copy(rows(out, step), held)
-
-        first = 256 * nl.program_id(0)
-        nl.fori_loop(first, first + 512, body, 128)  # rows 256 to 511 by both
-        return out
-
-    with hardware.select(hardware.TRN2), pytest.raises(RULE, match="no nisa.core_barrier orders"):
-        nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32))
 
 
 def test_a_loop_without_iterations_does_not_change_the_loop_before_it():

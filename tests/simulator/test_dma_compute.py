@@ -57,9 +57,7 @@ def test_gather_adds_rows_to_a_tile() -> None:
     rows = np.array([[3], [0], [19], [7]], np.uint32)
 
     def kernel(table: Any, start: Any, rows: Any) -> Any:
-        dst, indices = new((4, 6)), new((4, 1), "uint32")
-        nisa.dma_copy(dst, start)
-        nisa.dma_copy(indices, rows)
+        dst, indices = nl.load(start), nl.load(rows)
         chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
         nisa.dma_compute(dst, [chosen, dst], nl.add)
         return to_hbm(dst)
@@ -74,9 +72,7 @@ def test_scatter_adds_a_tile_to_rows(skip: bool) -> None:
     rows = np.array([[3], [0], [40 if skip else 19], [7]], np.int32)
 
     def kernel(table: Any, added: Any, rows: Any) -> Any:
-        tile, indices = new((4, 6)), new((4, 1), "int32")
-        nisa.dma_copy(tile, added)
-        nisa.dma_copy(indices, rows)
+        tile, indices = nl.load(added), nl.load(rows)
         chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
         mode = nisa.oob_mode.skip if skip else nisa.oob_mode.error
         nisa.dma_compute(chosen, [chosen, tile], nl.add, oob_mode=mode)
@@ -90,10 +86,8 @@ def test_scatter_adds_a_tile_to_rows(skip: bool) -> None:
 
 def test_indirect_sums_have_two_sources_one_of_them_the_target() -> None:
     def kernel(table: Any, rows: Any, kind: int) -> Any:
-        dst, other, indices = new((4, 6)), new((4, 6)), new((4, 1), "int32")
-        nisa.dma_copy(indices, rows)
-        for t in (dst, other):
-            nisa.memset(t, 0.0)
+        dst, other = nl.zeros((4, 6), "float32"), nl.zeros((4, 6), "float32")
+        indices = nl.load(rows)
         chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
         target, sources = [
             (dst, [chosen, other]),

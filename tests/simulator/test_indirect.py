@@ -17,8 +17,7 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, assert_same, new, refuses, sample, to_hbm
-from .test_shadow import index
+from .conftest import RULE, assert_same, index, new, refuses, sample, to_hbm
 
 SKIP = nisa.oob_mode.skip
 DATA = sample((8, 6))
@@ -71,16 +70,6 @@ def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
         assert (nki.simulate(kernel)(DATA, place, SKIP) == 7).all()
 
 
-def test_a_dynamic_slice_ends_in_its_dimension() -> None:
-    def kernel(table: Any, start: int) -> Any:
-        tile = new((2, 6))
-        nisa.dma_copy(tile, table[1:6][nl.ds(in_register(start), 2)])
-        return to_hbm(tile)
-
-    assert_same(nki.simulate(kernel)(DATA, 3), DATA[4:6])
-    refuses("scalar_offset is 4, but it is out of bounds", nki.simulate(kernel), DATA, 4)
-
-
 @pytest.mark.parametrize("form", ["vector_select", "ap"])
 @pytest.mark.parametrize("scatter", [False, True])
 def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
@@ -96,8 +85,13 @@ def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
     for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
         before = DATA.copy()
         with nki_sim.allow("ap-of-views"):
-            with pytest.raises(RULE, match=f"vector_offset is {bad}, but it is out of bounds"):
-                nki.simulate(kernel)(before, (3, bad), nisa.oob_mode.error)
+            refuses(
+                f"vector_offset is {bad}, but it is out of bounds",
+                nki.simulate(kernel),
+                before,
+                (3, bad),
+                nisa.oob_mode.error,
+            )
             assert_same(before, DATA)
             tile = nki.simulate(kernel)(before, (3, bad), SKIP)
         if scatter:
@@ -110,8 +104,7 @@ def test_an_access_ends_inside_of_the_tensor() -> None:
     """The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst)."""
 
     def kernel(table: Any, start: int) -> Any:
-        tile = new((4, 6))
-        nisa.dma_copy(tile, table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
+        tile = nl.load(table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
         return to_hbm(tile)
 
     assert_same(nki.simulate(kernel)(DATA, 4), DATA[4:8])
@@ -214,11 +207,6 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
         lambda t, s: t[in_register(0), nl.ds(0, 2)],
         "only one dynamic index",
     ),
-    "a pattern of an indirect view": (  # NkiTensor.is_indirect; ap ignores the view's offset
-        lambda t, s: t.select(0, index(0)).ap([[1, 6]]),
-        lambda t, s: t.select(0, index(0))[0:6],
-        "no ap after it",
-    ),
     "an index of floats": (  # the indices of nki-aps.rst and dma_copy are int32 and uint32
         lambda t, s: t.select(0, nl.zeros((1, 1), "float32")),
         lambda t, s: t.select(0, nl.zeros((1, 1), "uint32")),
@@ -256,21 +244,6 @@ def test_refused_views(case: str) -> None:
 
     nki.simulate(view)(DATA, legal)
     refuses(rule, nki.simulate(view), DATA, broken)
-
-
-@pytest.mark.parametrize("dry", [False, True])
-def test_one_index_a_partition(dry: bool) -> None:
-    """Under dma_copy: ``idx_tensor`` has shape (P, 1)."""
-
-    def kernel(table: Any) -> None:
-        view = table.ap([[6, 2], [1, 6]], vector_offset=nl.zeros((3, 1), "int32"))
-        nisa.dma_copy(new((2, 6)), view)
-
-    with pytest.raises(RULE, match="one index for each partition"):
-        if dry:
-            nki_sim.dry_run(kernel, ((8, 6), "float32"))
-        else:
-            nki.simulate(kernel)(DATA)
 
 
 def test_an_indirect_tile_starts_at_a_quadrant() -> None:

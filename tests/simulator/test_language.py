@@ -14,6 +14,8 @@ from tests import sweeps
 from tests.tolerances import elementary, near, sums
 
 from .conftest import (
+    ARITHMETIC,
+    BITVEC,
     NUMPY,
     TARGET,
     assert_same,
@@ -125,25 +127,7 @@ def test_rounding(name: str, dtype: str) -> None:
     assert_same(run(getattr(nl, name), data), cast(expected, dtype))
 
 
-BINARY: dict[str, Any] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "equal": np.equal,
-    "not_equal": np.not_equal,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
-}
-
-
-@sweeps.pairs(name=BINARY, dtype=DTYPES, out=[None, "float32", "uint8"])
+@sweeps.pairs(name=ARITHMETIC, dtype=DTYPES, out=[None, "float32", "uint8"])
 def test_binary(name: str, dtype: str, out: str | None) -> None:
     a, b = sample((4, 3, 5), dtype), sample((4, 3, 5), dtype, 1)
     b[:, 0] = a[:, 0]
@@ -153,7 +137,7 @@ def test_binary(name: str, dtype: str, out: str | None) -> None:
     )
     target = out or dtype
     for found, pair in ((tiles, (a, b)), (right, (a, 2)), (left, (2, b))):
-        assert_same(found, cast(wide(BINARY[name](*map(wide, pair))), target))
+        assert_same(found, cast(wide(ARITHMETIC[name](*map(wide, pair))), target))
 
 
 @pytest.mark.parametrize(
@@ -181,18 +165,10 @@ def test_binary_promotes(first: str, second: str, out: str) -> None:
     assert_same(run(nl.add, a, b), cast(wide(a) + wide(b), out))
 
 
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("bitwise_and", np.bitwise_and),
-        ("bitwise_or", np.bitwise_or),
-        ("bitwise_xor", np.bitwise_xor),
-    ]
-    + [("left_shift", np.left_shift), ("right_shift", np.right_shift)],
-)
+@pytest.mark.parametrize("name", [*BITVEC, "left_shift", "right_shift"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int32"])
-def test_bitwise(name: str, function: Any, dtype: str) -> None:
-    kind = NUMPY[dtype].type
+def test_bitwise(name: str, dtype: str) -> None:
+    kind, function = NUMPY[dtype].type, getattr(np, name)
     a = np.arange(24, dtype=NUMPY[dtype]).reshape(4, 6) * kind(5)
     b = sample((4, 6), dtype, 1) & kind(7)
     wrapper = getattr(nl, name)

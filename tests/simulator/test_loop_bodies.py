@@ -312,8 +312,11 @@ def test_a_tensor_of_a_body_is_no_result():
         nl.fori_loop(0, 2, body)
         return held.get()
 
-    with pytest.raises(NkiValidationError, match="which cannot be used outside of that body"):
-        nki_sim.simulate(kernel)(np.zeros((1, 1), np.float32))
+    refuses(
+        "which cannot be used outside of that body",
+        nki_sim.simulate(kernel),
+        np.zeros((1, 1), np.float32),
+    )
 
 
 @pytest.mark.usefixtures("parsed")

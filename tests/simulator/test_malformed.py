@@ -148,10 +148,12 @@ def test_edges_of_a_schedule_are_names(edges):
 
 def test_shapes_of_a_dry_run_are_ints():
     for shape in ((4.5, 4), (0, 4)):
-        with pytest.raises(
-            NkiValidationError, match="the shape of argument 'x' of kernel scaled is"
-        ):
-            nki_sim.dry_run(scaled, (shape, "float32"))
+        refuses(
+            "the shape of argument 'x' of kernel scaled is",
+            nki_sim.dry_run,
+            scaled,
+            (shape, "float32"),
+        )
 
 
 def scaled(x, scale=1.0, *, names=()):
@@ -250,8 +252,12 @@ def test_an_argument_is_named_as_the_kernel_names_it():
         with pytest.raises(TypeError) as raised:
             nki_sim.simulate(pairs)(*args)
         assert str(raised.value).startswith(f"argument '{name}' of kernel pairs is an array of")
-    with pytest.raises(NkiValidationError, match=f"the size of {NAMED} is .* at most 2 GiB"):
-        nki_sim.dry_run(scaled, ((1 << 20, 1024), "float32"))
+    refuses(
+        f"the size of {NAMED} is .* at most 2 GiB",
+        nki_sim.dry_run,
+        scaled,
+        ((1 << 20, 1024), "float32"),
+    )
 
 
 def test_an_operand_that_is_an_argument_is_named():

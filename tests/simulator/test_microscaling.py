@@ -223,8 +223,7 @@ def test_a_product_takes_as_long_as_one_at_16_bits_of_a_quarter_of_the_depth() -
     def mx(a: Any, b: Any) -> Any:
         tiles = []
         for x in (a, b):
-            t = new(x.shape, x.dtype)
-            nisa.dma_copy(t, x)
+            t = nl.load(x)
             tiles.append(t)
         sixteen = new((128, 512), "float32", nl.psum)
         nisa.nc_matmul(sixteen, tiles[0][:, 0:128], tiles[1][:, 0:512])

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nl
 from nki_sim import NkiValidationError
-
-from .conftest import refuses
 
 SHAPE = (4, 4)
 
@@ -128,21 +126,6 @@ def other_blocks():
 @pytest.mark.parametrize("body", [later_on_the_same_engine, other_columns, other_blocks])
 def test_edges_to_later_instructions_are_legal(run, body):
     run(body)
-
-
-def test_schedules_are_checked_without_a_timeline():
-    @nki.jit
-    def kernel(x):
-        first, second = tile(), tile()
-        nisa.dma_copy(first, x, name="load")
-        nisa.reciprocal(second, first, name="invert")
-        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-        nisa.dma_copy(out, second, name="store")
-        return out
-
-    x = np.full(SHAPE, 2, np.float32)
-    refuses("form a cycle", kernel.with_schedule([("load", "store")]), x)
-    np.testing.assert_array_equal(kernel.with_schedule([("store", "load")])(x), 1 / x)
 
 
 def test_the_timeline_runs_an_instruction_after_a_later_one():

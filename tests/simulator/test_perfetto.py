@@ -24,6 +24,8 @@ from nki_sim.timeline.critical_path import critical_shares
 from simulator_cases import all_cases
 
 from .conftest import TARGET, recorded, tile
+from .report import kernels
+from .report.kernels import softmax
 
 protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
@@ -56,21 +58,6 @@ class Trace:
     @property
     def instructions(self) -> list[Slice]:
         return [one for one in self.slices if "number" in one.details]
-
-
-def softmax(x):
-    rows, n = x.shape
-    out = nl.ndarray((rows, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    for start in range(0, rows, 128):
-        data, top, total = tile(n), tile(1), tile(1)
-        nisa.dma_copy(data, x[start : start + 128])
-        nisa.tensor_reduce(top, nl.maximum, data, axis=1, negate=True)
-        nisa.activation(data, nl.exp, data, bias=top)
-        nisa.tensor_reduce(total, nl.add, data, axis=1)
-        nisa.reciprocal(total, total)
-        nisa.tensor_scalar(data, data, nl.multiply, total)
-        nisa.dma_copy(out[start : start + 128], data)
-    return out
 
 
 def saved(timeline, folder) -> Trace:
@@ -193,7 +180,7 @@ def test_a_slice_tells_everything_of_its_instruction(tmp_path):
     assert load.details == {
         "number": 0,
         "instruction": "nisa.dma_copy",
-        "source": f"{__file__}:{source.line} (softmax)",
+        "source": f"{kernels.__file__}:{source.line} (softmax)",
         "operands": "dst sbuf 128x512 float32, src shared_hbm 128x512 float32",
         "bytes": 128 * 512 * 4,
         "descriptors": 16,

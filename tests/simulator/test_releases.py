@@ -28,8 +28,7 @@ def release(request):
 @nki.jit
 def copied(x):
     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = nl.load(x)
     nisa.dma_copy(dst=out, src=tile)
     return out
 

@@ -17,7 +17,7 @@ from nki_sim.base.enums import MemoryRegion
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
-from .conftest import RULE, new, refuses, to_hbm
+from .conftest import RULE, index, new, refuses, to_hbm
 
 UNWRITTEN = "nothing has written"
 
@@ -25,13 +25,6 @@ UNWRITTEN = "nothing has written"
 def tensor(shape: tuple[int, ...], dtype: str, buffer: MemoryRegion = MemoryRegion.sbuf) -> Any:
     """A tensor outside of a launch."""
     return NkiTensor(shape, dtype, Storage(shape, dtype, buffer, ""), buffer)
-
-
-def index(*values: int) -> Any:
-    """Indices in SBUF, one a partition."""
-    tile = new((len(values), 1), "int32")
-    nisa.dma_copy(tile, nl.shared_constant(np.array(values, np.int32).reshape(-1, 1)))
-    return tile
 
 
 def reads_after(write: Any, read: Any, shape: tuple[int, ...] = (4, 8), dtype: Any = "float32"):
@@ -175,18 +168,6 @@ def test_a_scatter_marks_its_rows() -> None:
 
     assert (nki.simulate(kernel)(2, 0, 3, 1) == 1).all()
     refuses(UNWRITTEN, nki.simulate(kernel), 2, 0, 3, 2)
-
-
-def test_a_gather_needs_its_rows() -> None:
-    def kernel(*rows: int) -> Any:
-        table, tile = new((4, 6), buffer=nl.private_hbm), new((2, 6))
-        nisa.memset(tile, 1.0)
-        nisa.dma_copy(table[1:3], tile)
-        nisa.dma_copy(tile, table.vector_select(0, index(*rows)))
-        return to_hbm(tile)
-
-    assert (nki.simulate(kernel)(2, 1) == 1).all()
-    refuses(UNWRITTEN, nki.simulate(kernel), 2, 3)
 
 
 def test_skipped_rows_are_not_written() -> None:

@@ -47,8 +47,7 @@ def doubled(x):
     rows = x.shape[0] // nl.num_programs()
 
     def body(i):
-        tile = nl.ndarray((128, x.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(tile, x.select(0, nl.program_id() * rows + i))
+        tile = nl.load(x.select(0, nl.program_id() * rows + i))
         nisa.tensor_scalar(tile, tile, nl.multiply, 2.0, engine=nisa.engine.vector)
         nisa.dma_copy(out.select(0, nl.program_id() * rows + i), tile)
 

@@ -37,6 +37,11 @@ def filled(shape, dtype=FLOAT):
     return t
 
 
+def loading(columns, rows=128, part=slice(None)):
+    """A kernel that loads some columns of a tensor."""
+    return lambda x: nisa.dma_copy(tile((rows, columns)), x[:, part]) and None
+
+
 def run(body, *arguments, chip="trn1"):
     """On a chip, or on one of that name."""
     with hardware.select(hardware.chip(chip) if isinstance(chip, str) else chip):
@@ -67,14 +72,6 @@ def test_two_dependent_vector_instructions():
     assert timeline.total_ns == near(2 * (MEMSET + SEEN))
     assert timeline.instructions == 2
     assert [e.name for e in timeline.critical_path] == ["memset", "tensor_copy"]
-
-
-def test_independent_instructions_of_one_engine_follow_each_other():
-    def kernel():
-        filled((128, 512))
-        filled((128, 512))
-
-    assert run(kernel).total_ns == near(2 * MEMSET + SEEN)
 
 
 @pytest.mark.parametrize("columns", [1, 8, 16, 17, 64])
@@ -187,10 +184,7 @@ def test_row_tiles_of_the_array_run_side_by_side():
 
 
 def test_dma_of_128_partitions_uses_all_engines():
-    def kernel(x):
-        nisa.dma_copy(tile((128, 512)), x)
-
-    timeline = run(kernel, np.zeros((128, 512), np.float32))
+    timeline = run(loading(512), np.zeros((128, 512), np.float32))
     assert timeline.total_ns == near(DMA + 128 * 2048 / 263)
     assert timeline.engine_busy_ns["dma"] == near(128 * 2048 / 263)
     assert timeline.engine_busy_ns["gpsimd"] == 0  # the host has written the descriptors
@@ -200,20 +194,14 @@ def test_dma_of_128_partitions_uses_all_engines():
 
 @pytest.mark.parametrize(("rows", "engines"), [(4, 1), (5, 2), (32, 8), (64, 16), (128, 16)])
 def test_an_engine_takes_four_rows_or_more(rows, engines):
-    def kernel(x):
-        nisa.dma_copy(tile((rows, 8192)), x)
-
-    timeline = run(kernel, np.zeros((rows, 8192), np.float32))
+    timeline = run(loading(8192, rows), np.zeros((rows, 8192), np.float32))
     own = 21 + -(-rows // engines) * 32768 / 17
     assert timeline.total_ns == near(DMA + max(own, rows * 32768 / 263))
     assert timeline.dma_descriptors == engines
 
 
 def test_runs_of_few_bytes_take_25_ns():
-    def kernel(x):
-        nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])
-
-    timeline = run(kernel, np.zeros((128, 601), np.float32))
+    timeline = run(loading(300, part=slice(0, 600, 2)), np.zeros((128, 601), np.float32))
     assert timeline.total_ns == near(DMA + 8 * 300 * 25)
 
 
@@ -347,15 +335,6 @@ def test_array_tiles_that_write_one_bank_follow_each_other(is_same):
     assert timeline.engine_busy_ns["tensor"] == near(busy)
 
 
-def test_loads_share_the_engines_and_hide_each_others_latency():
-    def kernel(x):
-        for _ in range(3):
-            nisa.dma_copy(tile((128, 512)), x)  # 997 ns, more than its engine prepares it
-
-    timeline = run(kernel, np.zeros((128, 512), np.float32))
-    assert timeline.total_ns == near(DMA + 3 * 128 * 2048 / 263)
-
-
 def test_every_break_in_memory_is_a_descriptor():
     def kernel(x):
         nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])  # single numbers in HBM
@@ -367,9 +346,7 @@ def test_every_break_in_memory_is_a_descriptor():
 
 @pytest.mark.parametrize(("chip", "rate"), [("trn1", 17), ("trn2", 23)])
 def test_rows_a_power_of_two_apart_cost_nothing(chip, rate):
-    def kernel(x):
-        nisa.dma_copy(tile((128, 256)), x[:, 0:256])
-
+    kernel = loading(256, part=slice(256))
     gapped = run(kernel, np.zeros((128, 512), np.float32), chip=chip)
     padded = run(kernel, np.zeros((128, 513), np.float32), chip=chip)
     gap, fixed = (21, DMA) if chip == "trn1" else (6, 745 + 700 + 350)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE, line_of, new, to_hbm
+from .conftest import RULE, index, line_of, new, to_hbm
 
 FILE = "test_unwritten.py"
 
@@ -140,9 +139,7 @@ def test_rows_of_a_gather() -> None:
     def kernel(*rows: int) -> Any:
         table, tile = new((9, 6), buffer=nl.private_hbm), nl.ones((3, 6), nl.float32)
         nisa.dma_copy(table[1:4], tile)
-        index = new((3, 1), "int32")
-        nisa.dma_copy(index, nl.shared_constant(np.array(rows, np.int32).reshape(-1, 1)))
-        nisa.dma_copy(tile, table.vector_select(0, index))
+        nisa.dma_copy(tile, table.vector_select(0, index(*rows)))
         return to_hbm(tile)
 
     assert nki.simulate(kernel)(3, 1, 2).shape == (3, 6)

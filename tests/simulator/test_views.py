@@ -360,14 +360,3 @@ def test_tensor_indirection_is_refused_by_name() -> None:
 
     with pytest.raises(NotImplementedError, match="indirect"):
         nki.simulate(kernel)()
-
-
-def test_writing_through_another_dtype_marks_only_what_it_covers():
-    def kernel(x):
-        out = nl.ndarray((3, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-        tile = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.memset(tile[:, 0:1].view(nl.uint8), 0)
-        nisa.dma_copy(out, tile[0:3, 1:2])
-        return out
-
-    refuses("nothing has written", nki.simulate(kernel), np.zeros((1, 1), np.float32))

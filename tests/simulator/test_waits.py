@@ -91,8 +91,7 @@ def test_edges_of_the_kernel():
         first = nisa.memset(tile(4096), 0.0, engine=nisa.engine.vector)
         nisa.activation(tile(64), nl.copy, tile(64)).depends_on(first)
 
-    timeline = nki_sim.dry_run(nki.jit(kernel))
-    assert [(e.waited_for, e.wait) for e in timeline.events] == [(None, ""), (0, waits.DEPENDS_ON)]
+    assert waits_of(kernel) == [(None, ""), (0, waits.DEPENDS_ON)]
 
 
 def test_a_block_in_order():

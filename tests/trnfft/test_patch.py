@@ -1,7 +1,6 @@
 """trnfft computes torch's transforms inside of `patch_torch`, and torch again after it."""
 
 import asyncio
-import contextlib
 import copy
 import functools
 import itertools
@@ -20,7 +19,7 @@ from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
 from trnfft.base import devices
 
-from .samples import random, single
+from .samples import patched, random, single, whole_program
 
 FROM_REAL = [f"{kind}{dims}" for kind in ("fft", "ifft", "rfft", "ihfft") for dims in ("", 2, "n")]
 TO_REAL = [f"{kind}{dims}" for kind in ("irfft", "hfft") for dims in ("", 2, "n")]
@@ -289,19 +288,14 @@ def test_compiled_to_one_graph(backend, inside):
 
 def test_compiled_in_a_whole_program():
     x = single(3, 8)
-    patch = trnfft.patch_torch()
-    patch.start()
-    try:
+    with whole_program(), trnfft.backend("matmul"):
         torch._dynamo.reset()
         run = torch.compile(
             lambda x: torch.fft.irfft(2 * torch.fft.rfft(x.to(torch.float64))),
             fullgraph=True,
             backend="aot_eager",
         )
-        with trnfft.backend("matmul"):
-            y = run(x)
-    finally:
-        patch.stop()
+        y = run(x)
     near(y, 2 * x.double(), transforms(8, 2, "float64"))
 
 
@@ -328,9 +322,7 @@ def test_types_of_python_are_dtypes():
 
 def test_what_replaces_functions_is_pickled_by_its_name():
     names = "fft.rfft", "fft.fftn", "zeros", "complex", "stft"
-    patch = trnfft.patch_torch()
-    patch.start()
-    try:
+    with whole_program():
         for name in names:
             function = operator.attrgetter(name)(torch)
             held = functools.partial(function, 1)
@@ -338,8 +330,6 @@ def test_what_replaces_functions_is_pickled_by_its_name():
             assert pickle.loads(pickle.dumps(held)).func is function
             assert copy.deepcopy(function) is function
         kept = pickle.dumps(torch.fft.rfft)
-    finally:
-        patch.stop()
     assert pickle.loads(kept) is torch.fft.rfft  # where nothing is patched, torch's own
 
 
@@ -359,10 +349,8 @@ class Magnitudes(torch.nn.Module):
 
 @pytest.fixture
 def started():
-    patch = trnfft.patch_torch()
-    patch.start()
-    yield
-    patch.stop()
+    with whole_program():
+        yield
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -398,16 +386,12 @@ def test_scripted_code_refuses_devices_without_complex_storage(in_a_block, monke
     scripted, real = torch.jit.script(Magnitudes()), torch.jit.script(Padded())
     traced = torch.jit.trace(Magnitudes(), torch.ones(2, 8))
     monkeypatch.setattr(devices, "COMPLEX_DEVICES", ("meta",))
-    patch = trnfft.patch_torch()
-    patch.__enter__() if in_a_block else patch.start()
-    try:
+    with patched(in_a_block):
         for function in (scripted, traced, scripted.forward):
             for _ in range(2):
                 with pytest.raises(NotImplementedError, match=r"'forward'.*aten::stft.*'cpu'"):
                     function(torch.ones(2, 8))
         assert real(torch.ones(2, 3)).shape == (2, 3)
-    finally:
-        patch.__exit__(None, None, None) if in_a_block else patch.stop()
     scripted(torch.ones(2, 8))
 
 
@@ -443,14 +427,10 @@ def test_scripted_code_that_makes_complex_tensors_by_a_number_or_a_dtype(monkeyp
 def test_symbolic_traces_of_torchs_functions(function, in_a_block):
     x = single(2, 8)
     expected = function(x)
-    patch = trnfft.patch_torch()
-    patch.__enter__() if in_a_block else patch.start()
-    try:
+    with patched(in_a_block):
         module = torch.fx.symbolic_trace(function)
         with trnfft.backend("matmul"):
             near(module(x), expected, transforms(8, 2))
-    finally:
-        patch.__exit__(None, None, None) if in_a_block else patch.stop()
     near(module(x), expected, transforms(8, 2))
 
 
@@ -492,11 +472,6 @@ def test_compiled_functions_whose_graph_breaks_in_a_loop(name, is_block):
     function, x = BROKEN[name], single(8)
     expected = function(x)
     torch.compiler.reset()
-    with contextlib.ExitStack() as stack:
-        if is_block:
-            stack.enter_context(trnfft.patch_torch())
-        else:
-            trnfft.patch_torch().start()
-            stack.callback(trnfft.patch_torch().stop)
+    with patched(is_block):
         found = torch.compile(function, backend="eager")(x)
     near(found, expected, 4 * transforms(8))

@@ -8,6 +8,7 @@ from torch import nn
 import trnfft
 from tests.complex_calls import all_makers
 from tests.tolerances import near, sums, together, transforms
+from tests.trnfft.samples import whole_program
 from trnfft import ComplexTensor
 from trnfft.base import devices
 
@@ -23,10 +24,8 @@ def no_complex_storage(monkeypatch):
 
 @pytest.fixture
 def started():
-    patch = trnfft.patch_torch()
-    patch.start()
-    yield
-    patch.stop()
+    with whole_program():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +66,11 @@ def test_every_function_in_a_block_and_in_a_whole_program(makers):
     for maker, expected in makers.items():
         with trnfft.patch_torch():
             assert_split(maker(X.clone()), expected, maker.is_random, str(maker))
-    patch = trnfft.patch_torch()
-    patch.start()
-    try:
+    with whole_program():
         for maker, expected in makers.items():
             if maker.has_place:
                 found = maker.looked_up(X.clone())
                 assert_split(found, expected, maker.is_random, str(maker))
-    finally:
-        patch.stop()
 
 
 def test_numbers_of_two_random_parts():

@@ -43,8 +43,7 @@ def halves(x):
     rows, columns = x.shape
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     start = nl.program_id(0) * (columns // 2)
-    tile = nl.ndarray((rows, columns // 2), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x[:, start : start + columns // 2])
+    tile = nl.load(x[:, start : start + columns // 2])
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
     nisa.dma_copy(dst=out[:, start : start + columns // 2], src=tile)
     return out

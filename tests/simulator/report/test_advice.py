@@ -11,8 +11,7 @@ from nki_sim.report import bottlenecks
 @nki.jit
 def products(x):
     out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
-    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = nl.load(x)
     total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
     for _ in range(32):
         nisa.nc_matmul(dst=total, stationary=tile[:, 0:128], moving=tile)
@@ -26,8 +25,7 @@ def products(x):
 def steps(x):
     """ScalarE is busy with what no other engine has, and VectorE with copies."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = nl.load(x)
     for _ in range(8):
         other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
         nisa.activation(dst=other, op=nl.exp, data=tile)
@@ -55,8 +53,7 @@ def in_a_loop(x):
 @nki.jit
 def by_columns(x, width):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = nl.load(x)
     for first in range(0, x.shape[1], width):
         part = tile[:, first : first + width]
         vector = nisa.engine.vector
@@ -108,8 +105,7 @@ def test_instructions_of_few_elements(width, is_small):
 @nki.jit
 def ordered(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = nl.load(x)
     with nl.no_reorder():
         for _ in range(8):
             one = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)

@@ -4,7 +4,6 @@ import copy
 import io
 import pickle
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -137,16 +136,6 @@ def test_shared_memory():
     z = complex_tensor(3)
     assert not z.is_shared()
     assert z.share_memory_() is z and z.is_shared() and not z.is_pinned()
-
-
-def test_writing_into_native_tensors():
-    spectrum = trnfft.rfft(torch.randn(2, 8))
-    out = torch.zeros(2, 7, dtype=torch.complex64)
-    out[..., :5] = spectrum
-    assert torch.equal(out[:, :5], trnfft.as_native(spectrum)) and not out[:, 5:].any()
-    assert torch.equal(out[:, :5].clone().add_(spectrum), 2 * trnfft.as_native(spectrum))
-    assert torch.equal(torch.empty(2, 5, dtype=torch.complex64).copy_(spectrum), out[:, :5])
-    assert np.asarray(spectrum).dtype == np.complex64
 
 
 def test_torchs_own_tensors_of_two_parts():

@@ -52,14 +52,6 @@ def test_as_direct_convolution(size, psf_size, padding, backend):
     assert_as_directly(actual, image, psf, padding)
 
 
-@pytest.mark.parametrize("psf_size", PSF_SIZES)
-def test_a_picture_of_one_pixel(psf_size):
-    """Half spectra of such sizes have no columns between the first and the last."""
-    image, psf = uniform(1, 1), uniform(*psf_size, seed=1)
-    with trnfft.backend("matmul"):
-        assert_as_directly(trnfft.bloom(image, psf), image, psf, "zero")
-
-
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_on_the_simulator(padding):
     image, psf = uniform(2, 5, 6), uniform(3, 5, seed=1)
@@ -227,12 +219,6 @@ def test_point_spread_functions(psf):
     assert psf.shape[0] == psf.shape[1]
     assert psf.min() >= 0
     near(psf.double().sum(), 1, sums(psf.numel()))
-
-
-def test_point_spread_functions_need_no_float64_of_the_backend():
-    with trnfft.backend("nki-sim"):
-        psf = point_spread_functions.star(9)
-    assert torch.equal(psf, point_spread_functions.star(9))
 
 
 def test_shapes_of_the_point_spread_functions():

@@ -205,6 +205,12 @@ def counted(call):
     return result, Counter({str(operator): count for operator, count in counts if count})
 
 
+def all_to_alls(noted):
+    """The arguments of each all-to-all that a mode has noted."""
+    exchange = torch.ops._c10d_functional.all_to_all_single.default
+    return [args for operator, args, _ in noted.calls if operator is exchange]
+
+
 def compiled(call, leaves, tolerance, message=""):
     """The collectives of a compiled call, forward and backward, in their order.
 

@@ -19,16 +19,20 @@ FUNCTIONS = {
 }
 
 
-def compared(rank, rows):
-    """What each function has exchanged; fails unless its result is as by one process."""
+def split(*tensors):
+    """Returns tensors as DTensors, of which each of four processes has some rows."""
     from torch.distributed.tensor import Shard, distribute_tensor
 
+    return [distribute_tensor(x, cases.mesh_of((4,)), [Shard(0)]) for x in tensors]
+
+
+def compared(rank, rows):
+    """What each function has exchanged; fails unless its result is as by one process."""
     import trnfft
 
     torch.manual_seed(0)
-    mesh = cases.mesh_of((4,))
     whole, numbers = torch.randn(2, rows, 6, dtype=torch.complex128).unbind()
-    x, k = (distribute_tensor(each, mesh, [Shard(0)]) for each in (whole, numbers))
+    x, k = split(whole, numbers)
     z, native = trnfft.fft(x), torch.fft.fft(whole)
     found = {}
     for name, function in FUNCTIONS.items():
@@ -64,19 +68,13 @@ CONDITIONS = {
 
 def conditions(rank, rows):
     """Whether each condition holds where it does for native numbers, and what it has exchanged."""
-    from torch.distributed.tensor import Shard, distribute_tensor
-
     import trnfft
 
     torch.manual_seed(0)
-    mesh = cases.mesh_of((4,))
     whole, numbers = torch.randn(2, rows, 6, dtype=torch.complex128).unbind()
     whole[0, :4] = torch.tensor([0, complex(1, 0), complex(0, torch.nan), complex(-torch.inf, 1)])
     numbers[:, 4:] = whole[:, 4:]
-    z, k = (
-        trnfft.ComplexTensor.from_complex(distribute_tensor(each, mesh, [Shard(0)]))
-        for each in (whole, numbers)
-    )
+    z, k = map(trnfft.ComplexTensor.from_complex, split(whole, numbers))
     found = {}
     for name, function in CONDITIONS.items():
         result, counts = cases.counted(lambda: function(z, k))  # noqa: B023
@@ -94,14 +92,11 @@ def test_conditions(four, rows):
 
 def gradients(rank):
     """Fails unless derivatives by a real leaf and by a native complex one are as by one process."""
-    from torch.distributed.tensor import Shard, distribute_tensor
-
     import trnfft
 
     torch.manual_seed(0)
-    mesh = cases.mesh_of((4,))
     whole, numbers = torch.randn(7, 6).double(), torch.randn(7, 6, dtype=torch.complex128)
-    leaves = [distribute_tensor(each, mesh, [Shard(0)]) for each in (whole, numbers)]
+    leaves = split(whole, numbers)
     found = []
     for fftn, (x, k) in ((trnfft.fftn, leaves), (torch.fft.fftn, (whole, numbers))):
         x.requires_grad_()
@@ -154,21 +149,3 @@ def products_of_sums(rank, placements):
 @pytest.mark.parametrize("placements", [("P",), (0,), sweeps.whole(("R",))], ids=str)
 def test_products_of_sums(four, placements):
     four.run(products_of_sums, placements)
-
-
-def shifted(rank):
-    """Whether a shift along all dimensions, one of which is split, is right."""
-    from torch.distributed.tensor import Shard, distribute_tensor
-
-    import trnfft
-
-    torch.manual_seed(0)
-    whole = torch.randn(7, 6)
-    x = distribute_tensor(whole, cases.mesh_of((4,)), [Shard(0)])
-    y = trnfft.fftshift(x)
-    assert torch.equal(trnfft.ifftshift(y).to_local(), x.to_local())
-    return y.placements == x.placements, torch.equal(y.full_tensor(), torch.fft.fftshift(whole))
-
-
-def test_shifts_along_all_dimensions(four):
-    assert four.run(shifted) == [(True, True)] * 4

@@ -272,9 +272,19 @@ def outcomes(rank, processes, backend, form, splits):
     return found
 
 
-def outcome(name, entry, dim, processes, backend, form):
+def layers_of(entry, form, dtype, processes=2):
+    """The layer of an entry, and a copy, whose parameters are DTensors for the form "copies"."""
     from torch.distributed.tensor import distribute_module
 
+    torch.manual_seed(0)
+    layer = entry.layer().to(dtype)
+    spread_layer = copy.deepcopy(layer)
+    if form == "copies":
+        spread_layer = distribute_module(spread_layer, cases.mesh_of((processes,)))
+    return layer, spread_layer
+
+
+def outcome(name, entry, dim, processes, backend, form):
     dtype = torch.float64 if backend == "torch" else torch.float32
     mesh = (processes,)
     case = Case("", entry.shape, mesh, (dim,), is_complex=entry.is_complex, form="parts")
@@ -284,12 +294,8 @@ def outcome(name, entry, dim, processes, backend, form):
     x, given = x.to(dtype), given.to(dtype)
     call = spread_call = entry.call
     if entry.layer is not None:
-        torch.manual_seed(0)
-        layer = entry.layer().to(dtype)
-        spread_layer = copy.deepcopy(layer)
-        if form == "copies":
-            spread_layer = distribute_module(spread_layer, cases.mesh_of(mesh))
-        call, spread_call = (lambda x, one=one: entry.call(one, x) for one in (layer, spread_layer))
+        both = layers_of(entry, form, dtype, processes)
+        call, spread_call = (lambda x, one=one: entry.call(one, x) for one in both)
     with torch.no_grad():
         y, counts = cases.counted(lambda: spread_call(given))
         wanted = call(x)
@@ -367,7 +373,7 @@ def loss_of(y):
 
 def gradients(rank, form, splits):
     """Fails unless gradients of each layer and of so many splits are as by one process."""
-    from torch.distributed.tensor import DTensor, distribute_module
+    from torch.distributed.tensor import DTensor
 
     entries = table()
     for name, dims in TRAINED.items():
@@ -377,11 +383,7 @@ def gradients(rank, form, splits):
             x = cases.sample(case)
             given = cases.spread(x, case).requires_grad_()
             x = (trnfft.ComplexTensor.from_complex(x) if entry.is_complex else x).requires_grad_()
-            torch.manual_seed(0)
-            layer = entry.layer().double()
-            spread_layer = copy.deepcopy(layer)
-            if form == "copies":
-                spread_layer = distribute_module(spread_layer, cases.mesh_of((2,)))
+            layer, spread_layer = layers_of(entry, form, torch.float64)
             loss_of(layer(x)).backward()
             loss_of(spread_layer(given)).backward()
             message = f"{name}, {dim}"
@@ -431,18 +433,13 @@ def test_gradients_of_arguments(two):
 
 def compiled(rank, chosen):
     """Collectives of compiled calls; fails unless they and their gradients are as without."""
-    from torch.distributed.tensor import distribute_module
-
     found, entries = {}, table()
     for name, dim, form in chosen:
         entry = entries[name]
         case = Case("", entry.shape, (2,), (dim,), is_complex=False)
         x, call, parameters = cases.spread(cases.sample(case), case), entry.call, []
         if entry.layer is not None:
-            torch.manual_seed(0)
-            call = entry.layer().double()
-            if form == "copies":
-                call = distribute_module(call, cases.mesh_of((2,)))
+            _, call = layers_of(entry, form, torch.float64)
             parameters = list(call.parameters())
         collectives = cases.compiled(
             lambda x, *parameters, call=call: call(x),

@@ -6,24 +6,19 @@ import torch
 from tests import sweeps
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
+from tests.trnfft.samples import Noted
 from trnfft import distributed
 
 
 def sent_to_others(rank, case):
     """The bytes that this process sends to others, in each of the all-to-alls of one call."""
-    sent = []
-
-    class Sent(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if func is torch.ops._c10d_functional.all_to_all_single.default:
-                numbers, _, splits, group = args
-                own = torch.distributed.distributed_c10d._resolve_process_group(group).rank()
-                sent.append((sum(splits) - splits[own]) * numbers.element_size())
-            return func(*args, **(kwargs or {}))
-
     given = cases.spread(cases.sample(case), case)
-    with Sent():
+    with Noted() as noted:
         cases.transformed(given, case)
+    sent = []
+    for numbers, _, splits, group in cases.all_to_alls(noted):
+        own = torch.distributed.distributed_c10d._resolve_process_group(group).rank()
+        sent.append((sum(splits) - splits[own]) * numbers.element_size())
     return sent
 
 

@@ -10,6 +10,7 @@ from tests import sweeps
 from tests.tolerances import transforms
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
+from tests.trnfft.samples import Noted
 
 REAL = {"is_complex": False}
 SLABS = [
@@ -122,17 +123,10 @@ def test_two_processes(two, step):
 
 def exchanged(rank, name, shape, mesh, placements, arguments):
     """The all-to-alls of one call, the bytes that this process sends in them, and other counts."""
-    sent = []
     import trnfft
 
     case = Case(name, shape, mesh, placements)
     given = cases.spread(cases.sample(case), case)
-
-    class Sent(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if func is torch.ops._c10d_functional.all_to_all_single.default:
-                sent.append(args[0].numel() * args[0].element_size())
-            return func(*args, **(kwargs or {}))
 
     namespace = trnfft.distributed if "out_placements" in arguments else trnfft
     if "out_placements" in arguments:
@@ -140,9 +134,9 @@ def exchanged(rank, name, shape, mesh, placements, arguments):
             **arguments,
             "out_placements": cases.placements_of(arguments["out_placements"]),
         }
-    with Sent():
+    with Noted() as noted:
         _, counts = cases.counted(lambda: getattr(namespace, name)(given, **arguments))
-    return sent, counts
+    return [args[0].nbytes for args in cases.all_to_alls(noted)], counts
 
 
 CUBE = 8 * 8 * 8 * 16 // 4  # bytes of complex numbers in a shard

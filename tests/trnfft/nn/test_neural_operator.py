@@ -176,19 +176,6 @@ def test_dense_weights_of_neuraloperator_are_loaded():
     assert list(state) == ["weight.tensor", "bias"]
 
 
-@sweeps.some("backend", ["torch", "matmul"], ["matmul"])
-def test_gradients(backend):
-    layer = SpectralConv(1, 2, (3, 4)).double()
-    with trnfft.backend(backend):
-        assert torch.autograd.gradcheck(layer, random(1, 1, 4, 5).requires_grad_())
-        assert torch.autograd.gradcheck(
-            lambda real, imag, x: torch.func.functional_call(
-                layer, {"weight_real": real, "weight_imag": imag}, (x,)
-            ),
-            (layer.weight_real, layer.weight_imag, random(1, 1, 4, 5)),
-        )
-
-
 @pytest.mark.weekly
 @sweeps.some("factorization", [None, "tucker", "cp", "tt"], [None, "cp"])
 def test_compiled_to_one_graph(factorization):

@@ -32,6 +32,19 @@ def gradients(function: Callable, *leaves: torch.Tensor, power: int = 1) -> list
     return [y.detach(), *torch.autograd.grad(energy.sum(), leaves)]
 
 
+def layer_gradients(
+    layer: torch.nn.Module, x: torch.Tensor, derive: Callable = gradients
+) -> list[torch.Tensor]:
+    """Returns the result of a layer, and the gradients of the input and of the parameters."""
+    names = [name for name, _ in layer.named_parameters()]
+
+    def function(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+        values = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(layer, values, (x,))
+
+    return derive(function, x, *layer.parameters())
+
+
 def second_derivatives(function: Callable, *leaves: torch.Tensor) -> list[torch.Tensor]:
     """Returns the gradients of a function's sum, and those of the sum of their squares."""
     leaves = [leaf.detach().clone().requires_grad_() for leaf in leaves]

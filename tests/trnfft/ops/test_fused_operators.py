@@ -14,7 +14,7 @@ from tests.tolerances import near, sums, together, transforms
 from trnfft import nn
 from trnfft.ops import frames, spectral_convolution
 
-from .derivatives import all_near, double, gradients, in_double, weights_of
+from .derivatives import all_near, double, gradients, in_double, layer_gradients, weights_of
 
 # Layers that one launch computes, the name of its operator, and a shape of the input.
 LAYERS = {
@@ -130,17 +130,6 @@ def test_weights_under_vmap(name):
         near(found[index], exact(layer, x), tolerance(x))
 
 
-def derivatives(layer, x, derive=gradients):
-    """Returns the result, and the gradients of the input and of the parameters."""
-    names = [name for name, _ in layer.named_parameters()]
-
-    def function(x, *parameters):
-        values = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(layer, values, (x,))
-
-    return derive(function, x, *layer.parameters())
-
-
 @pytest.mark.weekly
 @sweeps.some(
     "name, backend",
@@ -153,7 +142,7 @@ def derivatives(layer, x, derive=gradients):
 def test_compiled(name, backend):
     """A graph contains the operator, with derivatives and without. Code of inductor runs it too."""
     layer, x = layer_and_input(name)
-    expected = derivatives(layer, x, lambda *given: in_double(gradients, *given))
+    expected = layer_gradients(layer, x, lambda *given: in_double(gradients, *given))
     graphs = []
 
     def with_graphs(module, inputs):

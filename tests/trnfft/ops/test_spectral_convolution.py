@@ -26,6 +26,7 @@ from .derivatives import (
     double,
     gradients,
     in_double,
+    layer_gradients,
 )
 
 # Layers that one launch computes, of which the last has negative frequencies first.
@@ -53,20 +54,9 @@ def layer_and_input(request):
     return layer_and_input_of(request.param)
 
 
-def derivatives(layer, x, derive=gradients):
-    """Returns the result, and the gradients of the input and of the parameters."""
-    names = [name for name, _ in layer.named_parameters()]
-
-    def function(x, *parameters):
-        values = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(layer, values, (x,))
-
-    return derive(function, x, *layer.parameters())
-
-
 def exact(layer, x):
     """Returns the same in float64, by torch.fft."""
-    return derivatives(layer, x, lambda *arguments: in_double(gradients, *arguments))
+    return layer_gradients(layer, x, lambda *arguments: in_double(gradients, *arguments))
 
 
 def tolerance(x, count=2):
@@ -84,7 +74,7 @@ def test_values_and_gradients(layer_and_input, backend):
             y = layer(x)
         assert timeline.launches == (backend == "nki-sim")
         with nki_sim.record() as timeline:
-            found = derivatives(layer, x)
+            found = layer_gradients(layer, x)
         assert timeline.launches <= 3
     near(y, expected[0], tolerance(x))
     all_near(found, expected, tolerance(x))
@@ -123,7 +113,7 @@ def test_what_no_kernel_takes_are_transforms(monkeypatch):
         assert plan.candidates[1].rejected == reason
     layer, x = SpectralConv3d(2, 2, 1, 1, 2), torch.randn(1, 2, 4, 130, 4)
     with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
-        found = derivatives(layer, x)
+        found = layer_gradients(layer, x)
     assert timeline.launches == 4
     all_near(found, exact(layer, x), tolerance(x))
 
@@ -150,7 +140,7 @@ def test_bfloat16_modes(name, precision):
     with trnfft.backend("nki-sim"), trnfft.precision(precision):
         with torch.no_grad(), nki_sim.record() as timeline:
             layer(x)
-        found = derivatives(layer, x)
+        found = layer_gradients(layer, x)
     assert timeline.launches == 1
     expected = exact(layer, x)
     all_near(found, expected, MAX_ERRORS[precision])
