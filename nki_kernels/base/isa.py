@@ -12,11 +12,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from simulator_copy import simulator_copy
-
 from nki_sim.base.installed_nki import COPIES, real_nki
 
 from .counting import CountedIsa
+from .simulator_copy import simulator_copy
 
 _real = real_nki()
 REAL_NKI = _real is not None
