@@ -28,7 +28,7 @@ from rich.table import Table
 
 import trnfft
 from bench import program
-from trnfft.backends import choice
+from trnfft.base import devices
 from trnfft.nn import FFTConv1d, FFTConv2d
 from trnfft.planner import accuracy, planner, wisdom
 from trnfft.planner.kinds import Transform
@@ -155,7 +155,7 @@ def patching() -> Iterator[Row]:
     }
 
     def split(way: Inside) -> AbstractContextManager[object]:
-        return together(mock.patch.object(choice, "COMPLEX_DEVICES", ("meta",)), way())
+        return together(mock.patch.object(devices, "COMPLEX_DEVICES", ("meta",)), way())
 
     for title, call in REAL.items():
         yield Row(title, tuple(Way(name, call, way) for name, way in ways.items()))

@@ -152,10 +152,10 @@ def test_best_chunks():
 
 
 def test_the_same_price_as_of_a_plan():
-    from trnfft.distributed.model import plan
+    from trnfft import distributed
     from trnfft.distributed.run import overlap
 
-    modelled = plan((2048, 2048, 2048), (32,), target="trn1", cores=1, order="planned")
+    modelled = distributed.plan((2048, 2048, 2048), (32,), target="trn1", cores=1, order="planned")
     (exchange,) = modelled.exchanges
     assert exchange.chunks > 1
     shard = (0, 8 * 2048**3 // 32)
