@@ -16,7 +16,6 @@ from trnfft.planner.kinds.transform import R2C, Transform
 
 FRAME_SPECTRA, FRAME_POWERS, FRAME_BANDS = "frame_spectra", "frame_powers", "frame_bands"
 
-
 Power = Literal[1, 2]
 
 
@@ -38,7 +37,9 @@ class Frames(KindRecord, tag="frames", frozen=True):
     bands: Count | None = None
 
     def __post_init__(self) -> None:
-        self._check(n=at_least_one, hop=at_least_one, power=_checked_power, bands=at_least_one)
+        self._check(n=at_least_one, hop=at_least_one, power=_checked_power)
+        if self.bands is not None:
+            self._check(bands=at_least_one)
         if self.power is None and self.bands is not None:
             raise ValueError(
                 f"argument 'bands' is {shown(self.bands)}, allowed is None with argument 'power' "
@@ -107,6 +108,6 @@ class Frames(KindRecord, tag="frames", frozen=True):
 
 
 def _checked_power(name: str, power: object) -> object:
-    if power not in (1, 2) or isinstance(power, bool):
+    if power is not None and (type(power) is not int or power not in (1, 2)):
         raise ValueError(f"argument {name!r} is {shown(power)}, allowed are None, 1 and 2")
     return power

@@ -125,11 +125,9 @@ class KindRecord(
         return None
 
     def _check(self, **checks: Callable[[str, object], object]) -> None:
-        """Replaces fields by what a check returns for their name and value; None stays None."""
+        """Replaces fields by what a check returns for their name and value."""
         for name, check in checks.items():
-            value = getattr(self, name)
-            if value is not None:
-                structs.force_setattr(self, name, check(name, value))
+            structs.force_setattr(self, name, check(name, getattr(self, name)))
 
 
 def number_of(count: int, what: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from trnfft.base.checks import shown
 from trnfft.planner.kinds.padded import Padded
 
 Part = Literal["c2c", "r2c", "c2r"]
@@ -25,6 +26,13 @@ class Transform(Padded, tag="transform", frozen=True):
     """
 
     part: Part = C2C
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.part not in _TITLES:
+            raise ValueError(
+                f"argument 'part' is {shown(self.part)}, allowed are {', '.join(_TITLES)}"
+            )
 
     @property
     def name(self) -> str:
