@@ -1,8 +1,6 @@
 """What one launch can compute: one record a kind, with all that the planner asks of it."""
 
-from typing import Any
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trnfft.planner.kinds.block_circulant import BlockCirculant
 from trnfft.planner.kinds.convolution import Convolution
@@ -41,5 +39,10 @@ Kind = (
     | RealPlanes
 )
 
-# The kind of a problem, a plan or a recipe; of any kind where none is named.
-K = TypeVar("K", bound=Kind, default=Any)
+# The kind of a problem, a plan or a recipe; of any kind where none is named, as type checkers know.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    K = TypeVarWithDefault("K", bound=Kind, default=Any)
+else:
+    K = TypeVar("K", bound=Kind)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from operator import gt
+from typing import TYPE_CHECKING
 
 from msgspec import structs
-from typing_extensions import Self
 
 from trnfft.base.checks import shown
 from trnfft.planner import accuracy
@@ -31,6 +31,9 @@ from trnfft.planner.kinds.kind import (
     checked_shape,
 )
 from trnfft.planner.kinds.transform import C2R, R2C, Transform
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SPECTRAL, SPECTRAL_KEPT = "spectral_convolution", "spectral_convolution_kept"
 SPECTRAL_GRADIENTS = "spectral_gradients"
