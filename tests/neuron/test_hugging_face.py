@@ -124,7 +124,7 @@ def test_prices_are_of_its_own_copy_of_the_simulator(hub, fnet, words):
     own = {name for name in sys.modules if name.startswith("_trnfft_fnet_neuron_")}
     package = min(own)
     assert f"{package}.nki_kernels_in_simulator.nd.axes" in own
-    assert sys.modules[f"{package}.nki_kernels.isa"].REAL_NKI
+    assert sys.modules[f"{package}.nki_kernels.base.isa"].REAL_NKI
 
 
 def test_other_models_compute_on(hub, fnet, words, launches):
