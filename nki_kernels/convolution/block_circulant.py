@@ -78,7 +78,7 @@ MAX_BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Layout:
+class Blocking:
     """How transforms and products fill partitions and time; ``layouts`` lists candidates."""
 
     side: int  # slots that share a product
@@ -149,7 +149,7 @@ def masks_spec(side: int) -> TableSpec:
 
 
 def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
-    """Return the layouts that are worth a price: the fields of ``Layout`` as tuples.
+    """Return the layouts that are worth a price: the fields of ``Blocking`` as tuples.
 
     Rows may be cut into up to four pieces, so that four times as many partitions work, where at
     most 128 pieces result: see ``most_rows``.
@@ -263,7 +263,7 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     return by_x.reshape((rows, q * k)), by_w.reshape((p, q * k))
 
 
-def _layout_of(numbers: Any, p: int, q: int, k: int) -> Layout:
+def _layout_of(numbers: Any, p: int, q: int, k: int) -> Blocking:
     """Return the layout with these numbers; raise ValueError unless it is one of ``layouts``."""
     allowed = layouts(p, q, k)
     if not are_positive(numbers, 5) or tuple(numbers) not in allowed:
@@ -271,7 +271,7 @@ def _layout_of(numbers: Any, p: int, q: int, k: int) -> Layout:
             f"argument 'layout' is {numbers!r}, allowed for a weight of {p} x {q} blocks of {k} "
             f"are {', '.join(map(str, allowed))}"
         )
-    return Layout(*numbers)
+    return Blocking(*numbers)
 
 
 def rows_of(tensor: Tensor) -> Operand:

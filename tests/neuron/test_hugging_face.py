@@ -13,6 +13,7 @@ import torch
 import hugging_face_kernel
 from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
 from nki_sim.import_nki.modules import simulated_nki
+from tests.models.fnet import configuration
 
 from .comparison import all_near, near_host
 
@@ -66,14 +67,7 @@ def hub(snapshot, monkeypatch):
 def fnet(tmp_path_factory):
     """A folder with a small FNet."""
     torch.manual_seed(0)
-    config = transformers.FNetConfig(
-        vocab_size=50,
-        hidden_size=24,
-        num_hidden_layers=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        hidden_dropout_prob=0.0,
-    )
+    config = configuration()
     folder = tmp_path_factory.mktemp("fnet")
     transformers.FNetModel(config).save_pretrained(folder)
     return folder

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import trnfft
+from tests.models import fnet
 
 from .comparison import all_near
 
@@ -40,13 +41,6 @@ def test_neuraloperator(modes, sizes, launches):
 def test_transformers(launches):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     torch.manual_seed(0)
-    config = transformers.FNetConfig(
-        vocab_size=50,
-        hidden_size=24,
-        num_hidden_layers=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        hidden_dropout_prob=0.0,
-    )
+    config = fnet.configuration()
     model = transformers.FNetModel(config, add_pooling_layer=False)
     assert_runs(model, torch.randint(50, (2, 16)), launches)

@@ -7,7 +7,7 @@ from typing import Any, Generic
 
 import msgspec
 
-from nki_kernels.convolution.block_circulant import Layout as Blocking
+from nki_kernels.convolution.block_circulant import Blocking
 from nki_sim import hardware
 from nki_sim.base.time_range import time_range
 from nki_sim.measured_times import about, in_words

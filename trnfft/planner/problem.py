@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import gt
 from typing import Generic
 
 from nki_sim import hardware
@@ -12,6 +11,7 @@ from trnfft.base.checks import finite, shown
 from trnfft.planner import accuracy
 from trnfft.planner.kinds import K, Part, Transform
 from trnfft.planner.kinds.kind import at_least_one, checked_shape
+from trnfft.planner.kinds.padded import checked_data
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -76,12 +76,7 @@ def checked_transform(n: object, shape: object, padded_from: object, part: Part)
     lengths = (at_least_one("n", n),) if shape is None else checked_shape("shape", shape)
     if padded_from is None:
         return Transform(lengths, part=part)
-    data = checked_shape("padded_from", padded_from)
-    if len(data) != len(lengths) or any(map(gt, data, lengths)):
-        raise ValueError(
-            f"argument 'padded_from' is {shown(data)}, allowed are {len(lengths)} sizes up to "
-            f"{shown(lengths)}"
-        )
+    data = checked_data("padded_from", padded_from, lengths)
     return Transform(lengths, data, part)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from nki_kernels.convolution.block_circulant import Layout as Blocking
+from nki_kernels.convolution.block_circulant import Blocking
 from trnfft.planner.kinds import Kind, Part
 from trnfft.planner.kinds.kind import Count, Counts
 

@@ -24,7 +24,8 @@ class Padded(KindRecord, frozen=True):
     def __post_init__(self) -> None:
         structs.force_setattr(self, "lengths", checked_shape("lengths", self.lengths))
         if self.data != ():
-            structs.force_setattr(self, "data", _checked_data(self.data, self.lengths))
+            data = checked_data("data", self.data, self.lengths)
+            structs.force_setattr(self, "data", () if data == self.lengths else data)
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -51,11 +52,12 @@ class Padded(KindRecord, frozen=True):
         return f"{size} for {' x '.join(map(str, self.data))}" if self.data else size
 
 
-def _checked_data(data: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
-    found = checked_shape("data", data)
-    if len(found) != len(lengths) or any(map(gt, found, lengths)):
+def checked_data(name: str, data: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the sizes of data that zeros extend to `lengths`, which the argument `name` gives."""
+    sizes = checked_shape(name, data)
+    if len(sizes) != len(lengths) or any(map(gt, sizes, lengths)):
         raise ValueError(
-            f"argument 'data' is {shown(found)}, allowed are {len(lengths)} sizes up to "
+            f"argument {name!r} is {shown(sizes)}, allowed are {len(lengths)} sizes up to "
             f"{shown(lengths)}"
         )
-    return () if found == lengths else found
+    return sizes
