@@ -107,8 +107,8 @@ def plan(
     mode, budget = checked_accuracy(precision, dtype, max_error)
     part = C2C if not real else C2R if inverse else R2C
     kind = checked_transform(n, shape, padded_from, part)
-    problem = _problem(kind, batch, mode, budget, target, cores)
-    return solved(replace(problem, inverse=bool(inverse)), _checked_names(algorithms))
+    problem = _problem(kind, batch, mode, budget, target, cores, bool(inverse))
+    return solved(problem, _checked_names(algorithms))
 
 
 def plan_for(
@@ -163,12 +163,19 @@ def plan_for(
 
 
 def _problem(
-    kind: K, batch: int, mode: str, budget: float, target: str | None, cores: int | None
+    kind: K,
+    batch: int,
+    mode: str,
+    budget: float,
+    target: str | None,
+    cores: int | None,
+    inverse: bool = False,
 ) -> Problem[K]:
     chip, degree = checked_launch(target, cores)
     return Problem(
         kind=kind,
         batch=at_least_one("batch", batch),
+        inverse=inverse,
         precision=mode,
         target=chip.name,
         max_error=budget,
