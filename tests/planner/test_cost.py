@@ -65,7 +65,10 @@ class Stub(LengthAlgorithm):
 
 
 @pytest.fixture(autouse=True)
-def stubs(monkeypatch):
+def stubs(monkeypatch, tmp_path):
+    """Two kernels more, whose plans go to a folder that no other test reads."""
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
+    planner.forget()
     monkeypatch.setitem(ALGORITHMS, "doubled", Stub("doubled", doubled))
     monkeypatch.setitem(ALGORITHMS, "greedy", Stub("greedy", greedy))
     yield
@@ -125,9 +128,7 @@ def test_blocks_overlap_inside_of_an_iteration_alone(cores):
     assert max(short.instructions, long.instructions, longer.instructions) < most
 
 
-def test_real_data_is_complex_data_where_that_is_cheaper(tmp_path, monkeypatch):
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
-    planner.forget()
+def test_real_data_is_complex_data_where_that_is_cheaper(monkeypatch):
     for name in ("doubled", "greedy"):
         monkeypatch.delitem(ALGORITHMS, name)
     priced = cost.price
