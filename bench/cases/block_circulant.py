@@ -9,6 +9,7 @@ import torch
 
 from bench.cases.case import Arrays, Case, real
 from trnfft.ops.block_circulant import block_circulant_product
+from trnfft.ops.operand import operand_of
 from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.planner import plan_for
 
@@ -18,13 +19,13 @@ WEIGHTS = {(16, 16, 64): 128, (64, 64, 64): 32}
 
 
 def product(x: Any, weight: Any, grad: Any) -> Any:
-    return block_circulant_product(x, weight)
+    return block_circulant_product(operand_of(x), weight)
 
 
 def step(x: Any, weight: Any, grad: Any) -> Any:
     """Returns the product, and the gradients of the rows and of the weight."""
     x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
-    y = block_circulant_product(x, weight)
+    y = block_circulant_product(operand_of(x), weight)
     return (y.detach(), *torch.autograd.grad(y, (x, weight), grad))
 
 

@@ -72,11 +72,15 @@ class Backend:
     """
 
     name: str
-    # whether it also accepts complex tensors of torch with any dimensions: `torch_native`
+    # whether it also accepts complex tensors of torch with any dimensions: `whole`
     takes_whole = False
     has_kernels = False  # whether it has NKI kernels, those of convolutions among them: `run`
     has_derivatives = False  # whether it consists of torch operations, which have derivatives
     has_planned_order = False  # whether transforms in planned order cost it nothing more
+
+    def whole(self, x: Parts, call: Call, native: bool) -> Parts:
+        """Transforms both parts or a tensor of any kind, where the backend `takes_whole`."""
+        raise NotImplementedError
 
     def c2c_rows(self, parts: Parts, call: Call) -> Parts:
         """Computes `c2c` along the last dimension only."""

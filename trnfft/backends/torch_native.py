@@ -14,8 +14,7 @@ import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.base.torch_private import DisableTorchFunction
-from trnfft.complex.parts import join_to_read
-from trnfft.complex.tensor import of_parts
+from trnfft.complex.parts import parts_apart
 
 # torch.fft as it is now, because `trnfft.patch_torch` replaces its functions by this library's.
 torchs = SimpleNamespace(**vars(torch.fft))
@@ -25,27 +24,26 @@ _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
 class TorchNative(Backend):
-    """torch.fft. Results for ComplexTensors are copied, so that the parts share no memory."""
+    """torch.fft. The parts of results are copied, so that they share no memory."""
 
     name = "torch"
     takes_whole = True
 
-    def whole(self, x: Parts, call: Call, native: bool) -> torch.Tensor:
+    def whole(self, x: Parts, call: Call, native: bool) -> Parts:
         """Transforms a tensor of any kind, trimmed or padded to the sizes.
 
         Args:
             x: a tensor, or both parts of a ComplexTensor. The dimensions may lie anywhere.
             call: the transform, with a named norm.
-            native: whether a complex result is native, or a ComplexTensor.
+            native: whether a complex result is native, or two parts in memory of their own.
         """
         device = x[0].device
         if call.precision == "double" and device.type != "meta":
             # before the parts become complex, which the device may not support
             x = tuple(part.to("cpu") for part in x)
         y = _computed(torch.complex(*x) if len(x) == 2 else x[0], call)
-        if not native:
-            return split_whole(y, device)
-        return y if y.device == device else y.to(device)
+        parts = (y,) if native or not y.is_complex() else parts_apart(y)
+        return tuple([part.to(device) for part in parts]) if y.device != device else parts
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
@@ -109,29 +107,6 @@ def _computed(x: torch.Tensor, call: Call) -> torch.Tensor:
     if wide is None:
         return y
     return y.to(torch.complex64 if y.is_complex() else torch.float32)
-
-
-def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Returns a complex tensor as a ComplexTensor, a real one as it is; contiguous, on the device.
-
-    The parts have memory of their own.
-    """
-    y = y.contiguous()  # twice as fast as transposing each part
-    parts: Any = (y,)
-    if y.is_complex():
-        parts = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
-    if y.device != device:
-        parts = [part.to(device) for part in parts]
-    return join_to_read(*parts) if len(parts) == 2 else parts[0]
-
-
-def split_fresh(y: torch.Tensor) -> torch.Tensor:
-    """Returns the same for a tensor that nothing follows, on its device."""
-    y = y.contiguous()
-    if not y.is_complex():
-        return y
-    parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
-    return of_parts(*parts)
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:

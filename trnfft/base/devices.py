@@ -25,6 +25,20 @@ def stores_complex(device: torch.device) -> bool:
     return config.COMPLEX_STORAGE and device.type in config.NEURON_DEVICES
 
 
+def has_native(device: torch.device, backend: str = "") -> bool:
+    """Whether complex results of native tensors on a device are native.
+
+    `backend` is the name of the backend for the device, where the caller knows the name.
+    A compiled graph uses the backend that was chosen last when it was compiled. It is compiled
+    again for another backend.
+    """
+    if device.type not in COMPLEX_DEVICES and stores_complex(device):
+        return True
+    if torch.compiler.is_compiling():
+        return device.type in COMPLEX_DEVICES and config.LATEST in ("auto", "torch")
+    return (backend or backend_for(device)) == "torch"
+
+
 def backend_for(device: torch.device) -> str:
     """Returns the backend's name for tensors on a device: the chosen one, or that of "auto"."""
     name = config.get_backend()

@@ -45,6 +45,13 @@ def check_memory(
         )
 
 
+def check_memory_of(name: str, x: torch.Tensor) -> None:
+    """Raises RuntimeError for an argument that is larger than the memory, as an expanded one."""
+    if may_be_too_many(x.numel()):
+        what = f"argument '{name}' has shape {tuple(x.shape)}"
+        check_memory(what, x.shape, x.element_size(), x.device)
+
+
 def _memory() -> int:
     """Returns how many bytes an array can have at most on this computer."""
     if not hasattr(os, "sysconf"):  # on Windows

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, Operand, Parts, aten, both, implements, joined, split
+from trnfft.complex.dispatch import TABLE, Argument, Parts, aten, both, implements, joined, split
 from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
 from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.sharded import summed
@@ -18,7 +18,7 @@ from trnfft.complex.tensor import ComplexTensor
 def _checked(function: Function) -> Any:
     """Returns an operator of two operands whose error names shapes that do not broadcast."""
 
-    def implementation(self: Operand, other: Operand, *args: object, **kwargs: object) -> Any:
+    def implementation(self: Argument, other: Argument, *args: object, **kwargs: object) -> Any:
         try:
             return function(self, other, *args, **kwargs)
         except RuntimeError as error:
@@ -48,7 +48,7 @@ def _operator(*overloads: Any) -> Any:
 # These functions accept anything that has parts, so that they also serve above autograd.
 
 
-def total(self: Operand, other: Operand) -> Parts:
+def total(self: Argument, other: Argument) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     # The zeros of a real operand still broadcast and promote the imaginary part.
     b = _zeros(a) if b is None else b
@@ -56,14 +56,14 @@ def total(self: Operand, other: Operand) -> Parts:
     return Parts(a + c, b + d)
 
 
-def difference(self: Operand, other: Operand) -> Parts:
+def difference(self: Argument, other: Argument) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     b = _zeros(a) if b is None else b
     d = _zeros(c) if d is None else d
     return Parts(a - c, b - d)
 
 
-def product(self: Operand, other: Operand) -> Parts:
+def product(self: Argument, other: Argument) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     if b is None:
         return Parts(a * c, _zeros(a * c) if d is None else a * d)
@@ -77,7 +77,7 @@ def product(self: Operand, other: Operand) -> Parts:
     return Parts(a * c - b * d, a * d + b * c)
 
 
-def quotient(self: Operand, other: Operand) -> Parts:
+def quotient(self: Argument, other: Argument) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     if d is None:
         return Parts(a / c, b / c)
@@ -89,32 +89,32 @@ def quotient(self: Operand, other: Operand) -> Parts:
     return Parts(*divided(a, _zeros(a) if b is None else b, c, d))
 
 
-def _zeros(x: Operand) -> Any:
+def _zeros(x: Argument) -> Any:
     return torch.zeros_like(x) if isinstance(x, torch.Tensor) else 0
 
 
 @_operator(aten.add.Tensor, aten.add.Scalar)
-def add(self: Operand, other: Operand, alpha: complex = 1) -> ComplexTensor:
+def add(self: Argument, other: Argument, alpha: complex = 1) -> ComplexTensor:
     return joined(*total(self, other if alpha == 1 else product(alpha, other)))
 
 
 @_operator(aten.sub.Tensor, aten.sub.Scalar)
-def sub(self: Operand, other: Operand, alpha: complex = 1) -> ComplexTensor:
+def sub(self: Argument, other: Argument, alpha: complex = 1) -> ComplexTensor:
     return joined(*difference(self, other if alpha == 1 else product(alpha, other)))
 
 
 @_operator(aten.rsub.Tensor, aten.rsub.Scalar)
-def rsub(self: Operand, other: Operand, alpha: complex = 1) -> ComplexTensor:
+def rsub(self: Argument, other: Argument, alpha: complex = 1) -> ComplexTensor:
     return sub(other, self, alpha)
 
 
 @_operator(aten.mul.Tensor, aten.mul.Scalar)
-def mul(self: Operand, other: Operand) -> ComplexTensor:
+def mul(self: Argument, other: Argument) -> ComplexTensor:
     return joined(*product(self, other))
 
 
 @_operator(aten.div.Tensor, aten.div.Scalar)
-def div(self: Operand, other: Operand) -> ComplexTensor:
+def div(self: Argument, other: Argument) -> ComplexTensor:
     return joined(*quotient(self, other))
 
 
@@ -125,13 +125,13 @@ def reciprocal(self: ComplexTensor) -> ComplexTensor:
 
 
 @_operator(aten.eq.Tensor, aten.eq.Scalar)
-def eq(self: Operand, other: Operand) -> torch.Tensor:
+def eq(self: Argument, other: Argument) -> torch.Tensor:
     (a, b), (c, d) = both(self), both(other)
     return (a == c).bitwise_and(b == d)
 
 
 @_operator(aten.ne.Tensor, aten.ne.Scalar)
-def ne(self: Operand, other: Operand) -> torch.Tensor:
+def ne(self: Argument, other: Argument) -> torch.Tensor:
     return ~eq(self, other)
 
 
@@ -157,18 +157,18 @@ def isclose(
 
 
 @implements(aten.allclose.default)
-def allclose(self: Operand, other: Operand, *tolerances: object, **kwargs: object) -> bool:
+def allclose(self: Argument, other: Argument, *tolerances: object, **kwargs: object) -> bool:
     return bool(isclose(self, other, *tolerances, **kwargs).all())
 
 
 @implements(aten.lerp.Scalar, aten.lerp.Tensor)
-def lerp(self: Operand, end: Operand, weight: Operand) -> ComplexTensor:
+def lerp(self: Argument, end: Argument, weight: Argument) -> ComplexTensor:
     return add(self, mul(sub(end, self), weight))
 
 
 def _plus(function: Function) -> Any:
     def implementation(
-        self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
+        self: Argument, tensor1: Argument, tensor2: Argument, *, value: Argument = 1
     ) -> ComplexTensor:
         return add(self, function(tensor1, tensor2), value)
 
@@ -182,7 +182,7 @@ TABLE[aten.addcmul.default], TABLE[aten.addcdiv.default] = _plus(mul), _plus(div
 
 
 @_operator(aten.pow.Tensor_Tensor, aten.pow.Scalar)
-def pow(self: Operand, exponent: Operand) -> ComplexTensor:
+def pow(self: Argument, exponent: Argument) -> ComplexTensor:
     return joined(*complex_pow(self, exponent))
 
 

@@ -8,9 +8,9 @@ import torch
 
 from trnfft.base import torch_private as private
 from trnfft.complex import table
-from trnfft.complex.parts import join, parts_of, split_argument
+from trnfft.complex.parts import is_sharded, join, parts_of, split_argument
 from trnfft.complex.table import Function
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 
 aten = torch.ops.aten
 

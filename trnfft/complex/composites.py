@@ -14,7 +14,7 @@ import torch
 from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
-from trnfft.complex.dispatch import Operand, Parts, both, exported
+from trnfft.complex.dispatch import Argument, Parts, both, exported
 from trnfft.complex.elementary import complex_sinc
 from trnfft.complex.parts import join, parts_of
 from trnfft.complex.products import bilinear_parts
@@ -61,7 +61,7 @@ def as_torch(function: Function, *args: object, **kwargs: object) -> Any:
         return function(*args, **kwargs)
 
 
-def opened(value: Operand) -> Any:
+def opened(value: Argument) -> Any:
     """Returns the parts of a ComplexTensor, with derivatives; other values as they are."""
     if isinstance(value, numbers.Complex) and not isinstance(value, (int, float)):
         return complex(value)
@@ -103,16 +103,16 @@ def where(condition: Any, *branches: Any, **named: Any) -> Any:
 
 
 @_composite("where", torch.Tensor)
-def _where(self: Operand, condition: torch.Tensor, other: Operand) -> Any:
+def _where(self: Argument, condition: torch.Tensor, other: Argument) -> Any:
     return _chosen(condition, self, other)
 
 
-def _chosen(condition: torch.Tensor, input: Operand, other: Operand) -> ComplexTensor:
+def _chosen(condition: torch.Tensor, input: Argument, other: Argument) -> ComplexTensor:
     return join(*selection.chosen(condition, opened(input), opened(other)))
 
 
 @_composite("masked_fill")
-def masked_fill(input: Operand, mask: torch.Tensor, value: Operand) -> ComplexTensor:
+def masked_fill(input: Argument, mask: torch.Tensor, value: Argument) -> ComplexTensor:
     return join(*selection.filled(opened(input), mask, opened(value)))
 
 
@@ -120,23 +120,23 @@ def masked_fill(input: Operand, mask: torch.Tensor, value: Operand) -> ComplexTe
 
 
 @_composite("pow __pow__")
-def pow(input: Operand, exponent: Operand) -> Any:
+def pow(input: Argument, exponent: Argument) -> Any:
     if not isinstance(exponent, torch.Tensor):
         return as_torch(torch.pow, input, opened(exponent))
     return join(*complex_pow(opened(input), opened(exponent)))
 
 
 @_composite("__rpow__")
-def _rpow(self: Operand, other: Operand) -> Any:
+def _rpow(self: Argument, other: Argument) -> Any:
     return pow(other, self)
 
 
 @_composite("float_power")
-def float_power(input: Operand, exponent: Operand) -> Any:
+def float_power(input: Argument, exponent: Argument) -> Any:
     return pow(_double(input), _double(exponent))
 
 
-def _double(value: Operand) -> Any:
+def _double(value: Argument) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return value.to(torch.complex128 if value.is_complex() else torch.float64)
@@ -204,7 +204,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 @_composite("__setitem__")
-def _set_item(self: Operand, index: Any, value: Operand) -> None:
+def _set_item(self: Argument, index: Any, value: Argument) -> None:
     if isinstance(self, ComplexTensor) and isinstance(value, (int, float, complex)):
         # torch would make a native tensor of the same dtype from a number.
         value = join(*(self._real.new_tensor(part) for part in both(value)))
@@ -226,7 +226,7 @@ def _in_place(function: Function, original: Function) -> Function:
     """Returns the function that writes its result into its first argument."""
 
     @functools.wraps(original)
-    def call(self: Operand, *args: object, **kwargs: object) -> Any:
+    def call(self: Argument, *args: object, **kwargs: object) -> Any:
         if not isinstance(self, ComplexTensor) or not _has_derivative(self, *args):
             return as_torch(original, self, *args, **kwargs)
         # The function gets a copy, because the derivative keeps what it needs of its argument.

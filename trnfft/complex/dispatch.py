@@ -23,18 +23,19 @@ import torch
 from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.collectives import on_each_part
-from trnfft.complex.followed import is_vectorized, naming_vectorize
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_in_graph, is_view
-from trnfft.complex.refusals import is_for_real_numbers, refusal
-from trnfft.complex.table import Function
-from trnfft.complex.tensor import (
-    ComplexTensor,
+from trnfft.complex.parts import (
     is_conjugate,
+    is_vectorized,
+    naming_vectorize,
     of_parts,
     stored_parts,
     with_conjugation,
 )
+from trnfft.complex.refusals import is_for_real_numbers, refusal
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor
 
 aten = torch.ops.aten
 
@@ -88,7 +89,7 @@ class Parts(NamedTuple):
     imag: Any
 
 
-Operand = torch.Tensor | Parts | complex
+Argument = torch.Tensor | Parts | complex
 
 
 def split(value: object) -> tuple[Any, Any]:

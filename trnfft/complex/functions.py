@@ -32,27 +32,26 @@ from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
 from trnfft.complex.composites import as_torch, opened
-from trnfft.complex.followed import is_followed, is_transformed
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_asked_by_converter, is_in_graph
 from trnfft.complex.parts import (
     as_pairs,
+    is_conjugate,
+    is_followed,
+    is_sharded,
+    is_transformed,
     join,
+    of_parts,
     parts_of,
     parts_to_transform,
     real_tensors_of,
     view_of_part,
+    with_conjugation,
 )
 from trnfft.complex.parts import split as split_native
 from trnfft.complex.refusals import refusing
 from trnfft.complex.table import FUNCTIONS, Function
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    is_conjugate,
-    is_sharded,
-    of_parts,
-    with_conjugation,
-)
+from trnfft.complex.tensor import ComplexTensor
 
 
 def real(input: ComplexTensor) -> torch.Tensor:

@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
-from trnfft.base import config
-from trnfft.base.devices import COMPLEX_DEVICES, backend_for, stores_complex
+from trnfft.base.devices import has_native
 from trnfft.complex.given_parts import COMPLEX_DTYPES
-from trnfft.complex.parts import join, parts_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded, join, native_of, parts_of
+from trnfft.complex.tensor import ComplexTensor
 
 
 def is_native(*inputs: Any) -> bool:
@@ -24,33 +23,12 @@ def is_native(*inputs: Any) -> bool:
     return has_native(inputs[0].device)
 
 
-def has_native(device: torch.device, backend: str = "") -> bool:
-    """Whether complex results of native tensors on a device are native.
-
-    `backend` is the name of the backend for the device, where the caller knows the name.
-    A compiled graph uses the backend that was chosen last when it was compiled. It is compiled
-    again for another backend.
-    """
-    if device.type not in COMPLEX_DEVICES and stores_complex(device):
-        return True
-    if torch.compiler.is_compiling():
-        return device.type in COMPLEX_DEVICES and config.LATEST in ("auto", "torch")
-    return (backend or backend_for(device)) == "torch"
-
-
 def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: object) -> torch.Tensor:
     """Returns the complex tensor of two parts, of the kind that these inputs give.
 
     Nothing else may use the memory of the parts.
     """
     return native_of(real, imag) if is_native(*inputs) else join(real, imag)
-
-
-def native_of(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
-    """Returns the native complex tensor of two parts."""
-    if real.dtype in (torch.float16, torch.bfloat16):  # autocast makes such parts
-        real, imag = real.float(), imag.float()
-    return torch.complex(real, imag)
 
 
 def of_kind(y: torch.Tensor, *inputs: object) -> torch.Tensor:
@@ -64,15 +42,6 @@ def with_parts_in(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         real, imag = parts_of(x)
         return x if real.dtype == dtype else join(real.to(dtype), imag.to(dtype))
     return x.to(COMPLEX_DTYPES[dtype] if x.is_complex() else dtype)
-
-
-def parts_apart(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Returns the parts of a complex tensor of either kind, in memory of their own."""
-    if isinstance(z, ComplexTensor):
-        return parts_of(z)
-    pairs = torch.view_as_real(z.contiguous().resolve_conj())
-    parts: Any = torch.unbind_copy(pairs, -1)  # type: ignore[func-returns-value]
-    return tuple(parts)
 
 
 def as_native(x: torch.Tensor) -> torch.Tensor:

@@ -24,10 +24,9 @@ from trnfft.base import torch_private as private
 from trnfft.base.devices import COMPLEX_DEVICES, stores_complex
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_in_graph
-from trnfft.complex.kinds import parts_apart
-from trnfft.complex.parts import join, parts_to_transform
+from trnfft.complex.parts import is_sharded, join, of_parts, parts_apart, parts_to_transform
 from trnfft.complex.table import Function
-from trnfft.complex.tensor import ComplexTensor, is_sharded, of_parts
+from trnfft.complex.tensor import ComplexTensor
 
 aten = torch.ops.aten
 

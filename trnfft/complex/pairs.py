@@ -26,7 +26,6 @@ from trnfft.complex.dispatch import (
     keys_of_batches,
     written_by,
 )
-from trnfft.complex.followed import is_vectorized, not_vectorized
 from trnfft.complex.graphs import (
     is_in_graph,
     is_seen_by_compiler,
@@ -34,7 +33,7 @@ from trnfft.complex.graphs import (
     recorded_whole,
     with_storage,
 )
-from trnfft.complex.parts import TAKING_PARTS
+from trnfft.complex.parts import TAKING_PARTS, is_vectorized, not_vectorized
 from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 

@@ -10,6 +10,7 @@ z.real, z.imag            for programs that use the library: views, which can be
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -19,25 +20,137 @@ from torch.autograd.function import FunctionCtx
 
 from trnfft.base import torch_private as private
 from trnfft.complex import table
-from trnfft.complex.followed import (
-    is_followed,
-    is_transformed,
-    is_vectorized,
-    naming_vectorize,
-    not_vectorized,
-    ungraded,
-)
-from trnfft.complex.given_parts import PART_DTYPES, check_layout, check_part_fits
+from trnfft.complex.given_parts import COMPLEX_DTYPES, PART_DTYPES, check_layout, check_part_fits
 from trnfft.complex.graphs import recorded_as
 from trnfft.complex.table import Function
-from trnfft.complex.tensor import ComplexTensor, is_conjugate, is_sharded, of_parts, stored_parts
+from trnfft.complex.tensor import ComplexTensor
 
 Numbers = TypeVar("Numbers", bound=torch.Tensor)
 
+Values = tuple[torch.Tensor, ...]
+"""Both parts of complex numbers, or a tensor of real or native complex numbers alone."""
+
 aten = torch.ops.aten
+
+_BATCHING = private.dispatch_key_parse("VmapMode")
 
 # True while views of the whole are made that must be the parts themselves, not pairs of them.
 TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
+
+
+def is_followed(*values: object) -> bool:
+    """Whether autograd, a compiler, a mode or torch.func observes operations on these values."""
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return True
+    if is_transformed() or private.len_torch_dispatch_stack():
+        return True
+    # It accepts other values than tensors, and reads a ComplexTensor without __torch_function__.
+    return torch.is_grad_enabled() and private.any_requires_grad(*values)
+
+
+def is_transformed() -> bool:
+    """Whether forward mode or a transform of torch.func is active."""
+    return private.are_functorch_transforms_active() or private.is_forward_mode()
+
+
+def is_vectorized() -> bool:
+    """Whether torch.autograd.functional batches tensors, where it vectorizes."""
+    return private.dispatch_tls_is_dispatch_key_included(_BATCHING)
+
+
+def not_vectorized(what: str) -> NotImplementedError:
+    """Returns the error of what torch.autograd.functional cannot vectorize."""
+    return NotImplementedError(
+        f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for {what}; "
+        f"or use torch.func.jacrev or torch.func.jacfwd"
+    )
+
+
+@contextlib.contextmanager
+def naming_vectorize(what: object) -> Iterator[None]:
+    """Says where an error comes from that torch raises because the parts are batched."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise not_vectorized(f"{what} of these ComplexTensors") from error
+
+
+def ungraded() -> Any:
+    """Returns torch.no_grad only where it has an effect, as exported programs contain it."""
+    return torch.no_grad() if torch.is_grad_enabled() else contextlib.nullcontext()
+
+
+def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    """Returns the ComplexTensor of parts that are known to fit, below autograd or without it."""
+    if imag.stride() != real.stride():  # a view of the whole must be a view of each part
+        imag = torch.empty_like(real).copy_(imag)
+        # empty_like has other strides where `real` has gaps or repeats numbers.
+        real = real if imag.stride() == real.stride() else torch.empty_like(real).copy_(real)
+    return wrapped(real, imag)
+
+
+def wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    """Returns the ComplexTensor of parts with the same strides, below autograd or without it."""
+    # Arguments by position: names would take a fifth of the time. The fourth is a memory format.
+    made: ComplexTensor = private.make_wrapper_subclass(
+        ComplexTensor,
+        real.shape,
+        real.stride(),
+        real.storage_offset(),
+        None,
+        COMPLEX_DTYPES[real.dtype],
+        torch.strided,
+        real.device,
+    )
+    made._real, made._imag = real, imag
+    private.set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
+    return made
+
+
+def stored_parts(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the parts as they are in memory, the imaginary one negated if `z` is conjugated.
+
+    It is for operators below autograd, and for functions that nothing follows.
+    """
+    return z._real, -z._imag if z._is_lazy else z._imag
+
+
+def is_conjugate(z: ComplexTensor) -> bool:
+    """Whether a tensor is conjugated lazily: a conjugate view, which shares the parts of another.
+
+    torch stores this as a dispatch key of the tensor and resolves it before most operators.
+    """
+    return z._is_lazy
+
+
+def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
+    """Returns the tensor, marked as conjugated lazily or not."""
+    if is_lazy != z._is_lazy:
+        private.set_conj(z, is_lazy)
+        z._is_lazy = is_lazy
+    return z
+
+
+def described(x: torch.Tensor) -> torch.Tensor:
+    """Returns a tensor with the shape and device of `x`: the real part of a ComplexTensor.
+
+    Attributes of a ComplexTensor take much longer to read than those of its parts.
+    """
+    if isinstance(x, ComplexTensor) and not torch.compiler.is_compiling():
+        return x._real
+    return x
+
+
+def is_sharded(x: torch.Tensor) -> bool:
+    """Returns whether a tensor is a DTensor, or a ComplexTensor whose parts are DTensors."""
+    # A caller that has a DTensor has imported the whole module; another thread may be importing it.
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    if kind is None:
+        return False
+    if not isinstance(x, ComplexTensor):
+        return isinstance(x, kind)
+    part = parts_of(x)[0] if torch.compiler.is_compiling() else x._real
+    return isinstance(part, kind)
 
 
 def each_part(function: Callable[[torch.Tensor], torch.Tensor], x: Numbers) -> Numbers:
@@ -188,14 +301,35 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return parts_of(z)
 
 
-def to_transform(x: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], bool]:
-    """Returns what a linear function computes of: a tensor, or the parts of a ComplexTensor.
+def values_of(x: torch.Tensor) -> Values:
+    """Returns both parts of a ComplexTensor, for a linear function, or another tensor alone."""
+    return parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)
 
-    It also returns whether `x` is sharded. Such an `x` is returned as it is.
+
+def parts_of_values(values: Values) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns both parts of complex values."""
+    return (values[0], values[1]) if len(values) == 2 else parts_of(values[0])
+
+
+def parts_apart(z: torch.Tensor) -> Values:
+    """Returns the parts of a complex tensor of either kind, contiguous and in memory of their own.
+
+    A real tensor is returned alone.
     """
-    if is_sharded(x):
-        return (x,), True
-    return (parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)), False
+    if isinstance(z, ComplexTensor):
+        return parts_of(z)
+    z = z.contiguous().resolve_conj()  # twice as fast as transposing each part
+    if not z.is_complex():
+        return (z,)
+    parts: Any = torch.unbind_copy(torch.view_as_real(z), -1)  # type: ignore[func-returns-value]
+    return tuple(parts)
+
+
+def native_of(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
+    """Returns the native complex tensor of two parts."""
+    if real.dtype in (torch.float16, torch.bfloat16):  # autocast makes such parts
+        real, imag = real.float(), imag.float()
+    return torch.complex(real, imag)
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
@@ -430,3 +564,7 @@ class _PartsUnderTransforms(_Split):
 
 table.join, table.copied, table.split = join, _copied, split_argument
 table.parts_of, table.parts_to_transform = parts_of, parts_to_transform
+table.of_parts, table.wrapped, table.with_conjugation = of_parts, wrapped, with_conjugation
+table.is_sharded = is_sharded
+private.keep_from_compiler(wrapped.__code__)
+private.keep_from_compiler(of_parts.__code__)

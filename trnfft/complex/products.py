@@ -8,7 +8,7 @@ import torch
 
 from trnfft.base.torch_private import DisableTorchFunctionSubclass, OpOverload
 from trnfft.complex.arithmetic import add, mul
-from trnfft.complex.dispatch import TABLE, Operand, Parts, aten, both, implements, joined, split
+from trnfft.complex.dispatch import TABLE, Argument, Parts, aten, both, implements, joined, split
 from trnfft.complex.shape import conj
 from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import ComplexTensor
@@ -36,7 +36,7 @@ def bilinear_parts(function: Real, x: object, y: object) -> Parts:
 def _bilinear(overload: OpOverload) -> Any:
     """Returns an implementation of an operator that is linear in its first two arguments each."""
 
-    def implementation(x: Operand, y: Operand, *args: object, **kwargs: object) -> ComplexTensor:
+    def implementation(x: Argument, y: Argument, *args: object, **kwargs: object) -> ComplexTensor:
         return bilinear(lambda a, b: overload(a, b, *args, **kwargs), x, y)
 
     return implementation
@@ -124,7 +124,7 @@ for _overload, _product in (
 
 @implements(aten.convolution.default)
 def convolution(
-    input: Operand, weight: torch.Tensor, bias: torch.Tensor | None, *arguments: object
+    input: Argument, weight: torch.Tensor, bias: torch.Tensor | None, *arguments: object
 ) -> ComplexTensor:
     sums = bilinear(lambda x, w: aten.convolution(x, w, None, *arguments), input, weight)
     # The channels' dimension is followed by as many dimensions as a kernel has.

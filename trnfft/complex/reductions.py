@@ -10,7 +10,7 @@ from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex.arithmetic import product
 from trnfft.complex.dispatch import (
     TABLE,
-    Operand,
+    Argument,
     Parts,
     aten,
     both,
@@ -194,7 +194,7 @@ def is_nonzero(self: ComplexTensor) -> bool:
 
 
 @implements(aten._has_same_storage_numel.default)
-def has_same_storage_numel(self: Operand, other: Operand) -> bool:
+def has_same_storage_numel(self: Argument, other: Argument) -> bool:
     """Whether a derivative lies in memory as its tensor does: both are split, or both native."""
     if not (isinstance(self, ComplexTensor) and isinstance(other, ComplexTensor)):
         return False

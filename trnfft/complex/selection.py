@@ -7,7 +7,7 @@ import torch
 
 from trnfft.complex.dispatch import (
     TABLE,
-    Operand,
+    Argument,
     Parts,
     aten,
     both,
@@ -29,18 +29,18 @@ def where(condition: Any, self: Any = None, other: Any = None) -> Any:
     return joined(*chosen(condition, self, other))
 
 
-def chosen(condition: torch.Tensor, self: Operand, other: Operand) -> Parts:
+def chosen(condition: torch.Tensor, self: Argument, other: Argument) -> Parts:
     _check_mask("condition", condition)
     pairs = zip(both(self), both(other), strict=True)
     return Parts(*(torch.where(condition, part, its_other) for part, its_other in pairs))
 
 
 @implements(*overloads_of("masked_fill"))
-def masked_fill(self: ComplexTensor, mask: torch.Tensor, value: Operand) -> ComplexTensor:
+def masked_fill(self: ComplexTensor, mask: torch.Tensor, value: Argument) -> ComplexTensor:
     return joined(*filled(self, mask, value))
 
 
-def filled(self: Operand, mask: torch.Tensor, value: Operand) -> Parts:
+def filled(self: Argument, mask: torch.Tensor, value: Argument) -> Parts:
     _check_mask("mask", mask)
     pairs = zip(both(self), both(value), strict=True)
     return Parts(*(part.masked_fill(mask, number) for part, number in pairs))
@@ -55,7 +55,7 @@ def _check_mask(name: str, mask: torch.Tensor) -> None:
 
 
 @implements(aten.fill.Scalar, aten.fill.Tensor)
-def fill(self: ComplexTensor, value: Operand) -> ComplexTensor:
+def fill(self: ComplexTensor, value: Argument) -> ComplexTensor:
     parts = zip(both(self), both(value), strict=True)
     return joined(*(part.clone().fill_(number) for part, number in parts))
 
@@ -63,7 +63,7 @@ def fill(self: ComplexTensor, value: Operand) -> ComplexTensor:
 def _with_value(function: Function) -> Any:
     """Returns an implementation by an operator that writes a number at an index of each part."""
 
-    def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Operand) -> Any:
+    def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Argument) -> Any:
         (a_real, a_imag), (real, imag) = both(self), both(value)
         return joined(function(a_real, dim, index, real), function(a_imag, dim, index, imag))
 
@@ -76,7 +76,7 @@ for _operator in (*overloads_of("index_fill"), aten.scatter.value, aten.scatter.
 
 @implements(aten.scatter.reduce, aten.scatter.value_reduce)
 def scatter_reduced(
-    self: Operand, dim: int, index: torch.Tensor, value: Operand, *, reduce: str
+    self: Argument, dim: int, index: torch.Tensor, value: Argument, *, reduce: str
 ) -> ComplexTensor:
     function = aten.scatter.reduce if isinstance(value, torch.Tensor) else aten.scatter.value_reduce
     if reduce != "add":  # products of as many numbers as there are equal indices
@@ -90,10 +90,10 @@ def scatter_reduced(
 
 @implements(aten.scatter_reduce.two)
 def scatter_reduce(
-    self: Operand,
+    self: Argument,
     dim: int,
     index: torch.Tensor,
-    src: Operand,
+    src: Argument,
     reduce: str,
     *,
     include_self: bool = True,

@@ -14,7 +14,8 @@ from trnfft.complex.dispatch import (
     on_both_parts,
     overloads_of,
 )
-from trnfft.complex.tensor import ComplexTensor, with_conjugation
+from trnfft.complex.parts import with_conjugation
+from trnfft.complex.tensor import ComplexTensor
 
 _ON_EACH_PART = """
     _chunk_cat _neg_view _reshape_alias _reshape_copy _unsafe_view _unsafe_index alias alias_copy

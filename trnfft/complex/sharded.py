@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from trnfft.complex.parts import join, parts_of, real_tensors_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded, join, parts_of, real_tensors_of
+from trnfft.complex.tensor import ComplexTensor
 
 
 def placement_of(x: torch.Tensor | ComplexTensor) -> Any:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,6 @@ import torch
 from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.given_parts import (
-    COMPLEX_DTYPES,
     PART_DTYPE_OF,
     check_part_fits,
     check_parts,
@@ -236,7 +234,7 @@ class ComplexTensor(torch.Tensor):
                 f"are tensors of one element; see tolist()"
             )
         imag = self._imag.item()
-        return complex(self._real.item(), -imag if is_conjugate(self) else imag)
+        return complex(self._real.item(), -imag if self._is_lazy else imag)
 
     def __float__(self) -> float:
         return self._real_number("double")
@@ -292,7 +290,7 @@ class ComplexTensor(torch.Tensor):
 
     def __tensor_flatten__(self) -> tuple[list[str], bool]:
         """Returns, for torch.compile, the names of the parts and whether the tensor is lazy."""
-        return ["_real", "_imag"], is_conjugate(self)
+        return ["_real", "_imag"], self._is_lazy
 
     @staticmethod
     def __tensor_unflatten__(
@@ -301,7 +299,7 @@ class ComplexTensor(torch.Tensor):
         real, imag = parts["_real"], parts["_imag"]
         if stride is not None and differ_in_name(real, stride):
             real, imag = (part.as_strided(size, stride) for part in (real, imag))
-        made = with_conjugation(_wrapped(real, imag), context)
+        made = table.with_conjugation(table.wrapped(real, imag), context)
         made._is_argument = is_in_graph(real)
         return made
 
@@ -312,8 +310,8 @@ class ComplexTensor(torch.Tensor):
         if context is None or expected_type is torch.Tensor:  # for some inputs that are written
             return self.to_complex()
         real, imag = self._real, self._imag
-        imag = imag if is_conjugate(self) == context else -imag
-        return with_conjugation(of_parts(real, imag), context)
+        imag = imag if self._is_lazy == context else -imag
+        return table.with_conjugation(table.of_parts(real, imag), context)
 
     def _stable_hash_for_caching(self) -> str:
         """Returns, for the key of a compiled graph on disk, everything that the graph may rest on.
@@ -324,13 +322,13 @@ class ComplexTensor(torch.Tensor):
             (tuple(x.shape), x.stride(), x.storage_offset(), x.dtype, x.device, x.is_inference())
             for x in (self._real, self._imag)
         ]
-        described = type(self).__name__, parts, self.requires_grad, is_conjugate(self), sources()
+        described = type(self).__name__, parts, self.requires_grad, self._is_lazy, sources()
         return hashlib.sha256(repr(described).encode()).hexdigest()
 
     def __reduce_ex__(self, protocol: object) -> Any:
         z: Any = self.detach()
         is_parameter = isinstance(self, torch.nn.Parameter)
-        described = self.requires_grad, is_parameter, self._attributes(), is_conjugate(z)
+        described = self.requires_grad, is_parameter, self._attributes(), z._is_lazy
         return _rebuilt, (z._real, z._imag, *described)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ComplexTensor:
@@ -339,7 +337,7 @@ class ComplexTensor(torch.Tensor):
                 return super().__deepcopy__(memo)  # torch's error says what is allowed
             is_parameter = isinstance(self, torch.nn.Parameter)
             z: Any = self.detach()
-            if is_parameter or is_conjugate(z):  # these get memory of their own, as in torch
+            if is_parameter or z._is_lazy:  # these get memory of their own, as in torch
                 real, imag = (part.clone() for part in table.parts_of(z))
             else:
                 real, imag = (copy.deepcopy(part, memo) for part in (z._real, z._imag))
@@ -361,7 +359,7 @@ class ComplexTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         # torch prints native complex numbers well, but not of all dtypes and on all devices.
         real, imag = table.parts_of(self.detach())
-        if is_sharded(real):
+        if table.is_sharded(real):
             return f"ComplexTensor({real!r}, {imag!r})"
         device = "meta" if self.device.type == "meta" else "cpu"
         part_dtype = torch.float64 if real.dtype == torch.float64 else torch.float32
@@ -422,78 +420,6 @@ class ComplexTensor(torch.Tensor):
         return all(part.is_pinned(*args, **kwargs) for part in (self._real, self._imag))
 
 
-def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """Returns the ComplexTensor of parts that are known to fit, below autograd or without it."""
-    if imag.stride() != real.stride():  # a view of the whole must be a view of each part
-        imag = torch.empty_like(real).copy_(imag)
-        # empty_like has other strides where `real` has gaps or repeats numbers.
-        real = real if imag.stride() == real.stride() else torch.empty_like(real).copy_(real)
-    return _wrapped(real, imag)
-
-
-def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    # Arguments by position: names would take a fifth of the time. The fourth is a memory format.
-    made: ComplexTensor = private.make_wrapper_subclass(
-        ComplexTensor,
-        real.shape,
-        real.stride(),
-        real.storage_offset(),
-        None,
-        COMPLEX_DTYPES[real.dtype],
-        torch.strided,
-        real.device,
-    )
-    made._real, made._imag = real, imag
-    private.set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
-    return made
-
-
-def stored_parts(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the parts as they are in memory, the imaginary one negated if `z` is conjugated.
-
-    It is for operators below autograd, and for functions that nothing follows.
-    """
-    return z._real, -z._imag if z._is_lazy else z._imag
-
-
-def is_conjugate(z: ComplexTensor) -> bool:
-    """Whether a tensor is conjugated lazily: a conjugate view, which shares the parts of another.
-
-    torch stores this as a dispatch key of the tensor and resolves it before most operators.
-    """
-    return z._is_lazy
-
-
-def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
-    """Returns the tensor, marked as conjugated lazily or not."""
-    if is_lazy != z._is_lazy:
-        private.set_conj(z, is_lazy)
-        z._is_lazy = is_lazy
-    return z
-
-
-def described(x: torch.Tensor) -> torch.Tensor:
-    """Returns a tensor with the shape and device of `x`: the real part of a ComplexTensor.
-
-    Attributes of a ComplexTensor take much longer to read than those of its parts.
-    """
-    if isinstance(x, ComplexTensor) and not torch.compiler.is_compiling():
-        return x._real
-    return x
-
-
-def is_sharded(x: torch.Tensor) -> bool:
-    """Returns whether a tensor is a DTensor, or a ComplexTensor whose parts are DTensors."""
-    # A caller that has a DTensor has imported the whole module; another thread may be importing it.
-    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
-    if kind is None:
-        return False
-    if not isinstance(x, ComplexTensor):
-        return isinstance(x, kind)
-    part = table.parts_of(x)[0] if torch.compiler.is_compiling() else x._real
-    return isinstance(part, kind)
-
-
 def _rebuilt(
     real: torch.Tensor,
     imag: torch.Tensor,
@@ -507,9 +433,9 @@ def _rebuilt(
     It keeps the memory of the parts, which a file may share among tensors.
     """
     check_parts(real, imag)
-    if not is_sharded(real) and private.have_one_storage(real, imag):
+    if not table.is_sharded(real) and private.have_one_storage(real, imag):
         imag = imag.clone()  # one part must not change with the other
-    z: Any = with_conjugation(table.join(real.resolve_neg(), imag.resolve_neg()), is_lazy)
+    z: Any = table.with_conjugation(table.join(real.resolve_neg(), imag.resolve_neg()), is_lazy)
     z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)
     z.__dict__.update({name: x for name, x in (attributes or {}).items() if name not in _OWN})
     return z
@@ -520,5 +446,3 @@ torch.serialization.add_safe_globals([ComplexTensor, _rebuilt])
 
 for _method in (ComplexTensor.__torch_function__, ComplexTensor.__torch_dispatch__):
     private.keep_from_compiler(_method.__func__.__code__)  # type: ignore[attr-defined]
-private.keep_from_compiler(_wrapped.__code__)
-private.keep_from_compiler(of_parts.__code__)

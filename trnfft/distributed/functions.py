@@ -11,7 +11,8 @@ from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.backends.backend import Call
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions import fft as transforms
 from trnfft.functions.arguments import normalization
 from trnfft.ops import many_devices
@@ -171,11 +172,11 @@ def _transformed(
     norm: str | None,
     out_placements: Placements,
 ) -> Any:
-    (x, *_), _, call = transforms.several(name, kind, input, s, dim)
+    x, call = transforms.several(name, kind, input, s, dim)
     check_sharded("input", input)
     placements = None if out_placements is None else _placements(out_placements)
     call = call._replace(norm=normalization(norm))
-    return of_kind(many_devices.call("transform", x, call, placements), input)
+    return of_kind(many_devices.call("transform", x.like, call, placements), input)
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

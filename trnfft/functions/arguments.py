@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 from trnfft.base.checks import check_flag, index, shown
-from trnfft.base.memory import check_memory, may_be_too_many
+from trnfft.base.memory import check_memory, check_memory_of
 from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.kinds import is_native, made_of
-from trnfft.complex.parts import Numbers, split
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded
+from trnfft.complex.parts import Numbers, described, is_sharded, split
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.traced import is_traced
 
 Input = torch.Tensor | ComplexTensor
@@ -191,30 +192,21 @@ def check_choice(
 
 
 def check_tensor(name: str, x: object) -> None:
-    """Raises TypeError for an argument that is not a tensor."""
+    """Raises an error for an argument that is no tensor, or a tensor that is not plain numbers."""
+    tensor = _of_plain_numbers(name, x)
+    if not is_sharded(tensor):  # of such a tensor, this device holds only a part
+        check_memory_of(name, described(tensor))
+
+
+def _of_plain_numbers(name: str, x: object) -> torch.Tensor:
+    """Returns a tensor; raises an error for anything else, and for those that are not dense."""
+    if isinstance(x, ComplexTensor):  # whose parts are always dense
+        return x
     if not isinstance(x, torch.Tensor):
         raise TypeError(
             f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
             f"ComplexTensor; convert it with torch.as_tensor"
         )
-    _check_ordinary(name, x)
-
-
-def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
-    """Raises an error for a tensor that is not plain numbers, or is larger than the memory."""
-    part: torch.Tensor = x
-    if isinstance(x, ComplexTensor):  # whose parts are always dense
-        part = described(x)
-    else:
-        _check_dense(name, x)
-    # Of a sharded tensor, this device holds only a part.
-    if may_be_too_many(part.numel()) and not is_sharded(x):
-        what = f"argument '{name}' has shape {tuple(x.shape)}"
-        check_memory(what, x.shape, x.element_size(), x.device)
-
-
-def _check_dense(name: str, x: torch.Tensor) -> None:
-    """Raises an error for a nested, sparse or quantized tensor."""
     if x.is_nested:
         raise TypeError(
             f"argument '{name}' is a nested tensor, allowed are tensors of one shape; pad it with "
@@ -230,6 +222,7 @@ def _check_dense(name: str, x: torch.Tensor) -> None:
             f"argument '{name}' is quantized ({x.dtype}), allowed are plain numbers; convert "
             f"it with .dequantize()"
         )
+    return x
 
 
 def check_real(name: str, x: object, advice: str = "") -> None:
@@ -242,7 +235,7 @@ def check_real(name: str, x: object, advice: str = "") -> None:
             f"argument '{name}' is of type {type(x).__name__}, allowed is a real torch.Tensor; "
             f"convert it with torch.as_tensor{advice}"
         )
-    _check_ordinary(name, x)
+    check_tensor(name, x)
     if x.dtype not in PART_DTYPES:
         raise TypeError(
             f"argument '{name}' has dtype {x.dtype}, allowed are "
@@ -332,13 +325,18 @@ def floating_point(
         with_integers: whether integers and bool are allowed.
     """
     check_tensor(name, x)
+    return _floating(name, x, error_type, with_integers)
+
+
+def _floating(
+    name: str, x: torch.Tensor, error_type: type[Exception], with_integers: bool
+) -> Input:
     if isinstance(x, ComplexTensor):
         return x
     if x.is_complex():
-        if is_sharded(x):
-            return split(x)
         # Other classes of complex tensors, such as torch's own of two parts, are split.
-        return x if type(x) in _KNOWN or is_traced() else ComplexTensor.from_complex(x)
+        is_kept = type(x) in _KNOWN or is_traced() and not is_sharded(x)
+        return x if is_kept else split(x)
     if x.dtype in PART_DTYPES:
         return x
     if with_integers and x.dtype in _INTEGERS:
@@ -348,6 +346,40 @@ def floating_point(
         f"argument '{name}' has dtype {x.dtype}, allowed are {others} dtypes and "
         f"{', '.join(map(str, PART_DTYPES))}; convert it with .float()"
     )
+
+
+def operand(
+    name: str,
+    x: torch.Tensor,
+    error_type: type[Exception] = DTYPE_ERROR,
+    *,
+    with_integers: bool = True,
+) -> Operand:
+    """Returns the operand of an argument, in a dtype of computation; as `floating_point`."""
+    made = operand_of(_of_plain_numbers(name, x))
+    if not made.is_sharded:
+        check_memory_of(name, made.like)
+    floating = _floating(name, x, error_type, with_integers)
+    if floating is not x:
+        made = operand_of(floating)
+    if made.is_sharded:
+        return made.of(widened(made.like))
+    if made.like.dtype in _COMPUTED:
+        return made
+    dtype = torch.complex64 if made.like.is_complex() else torch.float32
+    return made.of(*(part.to(dtype) for part in made.parts))
+
+
+def to_compute(
+    name: str,
+    x: Input,
+    error_type: type[Exception] = DTYPE_ERROR,
+    *,
+    with_integers: bool = True,
+) -> torch.Tensor:
+    """Returns a tensor of the kind that `x` gives, in a dtype of computation; as `operand`."""
+    given = floating_point(name, x, error_type, with_integers=with_integers)
+    return widened(of_given_kind(given))
 
 
 def as_complex(name: str, x: Input) -> torch.Tensor:

@@ -30,10 +30,9 @@ from trnfft.backends.choice import named
 from trnfft.base import config
 from trnfft.base.checks import shown
 from trnfft.base.devices import backend_for
-from trnfft.complex.followed import is_followed
 from trnfft.complex.kinds import made_of, with_parts_in
-from trnfft.complex.parts import each_part
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import each_part, is_followed, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
     check_choice,
     check_device,
@@ -50,6 +49,7 @@ from trnfft.ops.convolution import (
     spectrum_for_images,
 )
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import operand_of
 from trnfft.planner.factorization import smooth_numbers
 
 PADDINGS = ("zero", "mirror")
@@ -177,7 +177,7 @@ class BloomFilter:
             along = (-2, -1) if self.channels is None else (-3, -2, -1)
             return of_shards(self._of_shard, image, along, self._spectrum, strength)
         x = self._turned(image.to(computed_dtype(image.dtype)))
-        if has_kernels(x) and not self._spectrum.requires_grad:
+        if has_kernels(operand_of(x)) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
                 return self._turned(self._launched(x, strength)).contiguous().to(image.dtype)
         spectrum = _mixed(with_parts_in(self._spectrum, x.dtype), strength)

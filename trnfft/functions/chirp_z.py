@@ -38,22 +38,21 @@ import torch
 from trnfft.backends.device_tables import tables_like
 from trnfft.base.checks import finite
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
-    DTYPE_ERROR,
     Input,
     are_several,
     check_flags,
     check_length,
     dimension,
-    floating_point,
     integer,
-    of_given_kind,
-    widened,
+    to_compute,
 )
 from trnfft.functions.convolve import fast_length, lengthened
 from trnfft.functions.fft import check_longest, check_result, fft, ifft
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import operand_of
 
 _TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")
 
@@ -160,14 +159,15 @@ def zoom_fft(
 
 def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | ComplexTensor, int, int]:
     """Returns `x` in a dtype to compute in with `axis` last, the number of points, and the axis."""
-    x = widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))
+    x = to_compute("x", x)
     axis = dimension("axis", integer("axis", axis), x.ndim)
     n = operator.index(x.shape[axis])  # torch.compile's sizes may be symbolic
     check_length("m", None, n, n)
     m = n if m is None else integer("m", m)
     check_length("m", m, m, n)
-    check_longest(n + m - 1, x.device)
-    check_result("m", m, (*x.shape[:axis], n + m - 1, *x.shape[axis + 1 :]), x)
+    given = operand_of(x)
+    check_longest(n + m - 1, given)
+    check_result("m", m, (*x.shape[:axis], n + m - 1, *x.shape[axis + 1 :]), given)
     return x.movedim(axis, -1), m, axis
 
 

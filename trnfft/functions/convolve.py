@@ -32,16 +32,15 @@ from trnfft.base import cache, config
 from trnfft.base.checks import shown
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import with_parts_in
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
     Input,
     check_choice,
     check_tensor,
     dimension,
-    floating_point,
     integers,
-    of_given_kind,
-    widened,
+    to_compute,
 )
 from trnfft.functions.fft import fftn, ifftn, irfftn, rfft, rfftn
 from trnfft.functions.stft import overlap_add
@@ -51,6 +50,7 @@ from trnfft.ops.convolution import (
     has_rows_kernel_for,
 )
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import operand_of
 from trnfft.planner.factorization import next_smooth_number
 
 MODES = ("full", "same", "valid")
@@ -286,7 +286,8 @@ def _filtered(x: torch.Tensor, h: torch.Tensor, dim: int, size: int, start: int,
     taps = lengthened(h.transpose(dim, -1), -1, size)
     # A kernel keeps the first numbers only, so the filter is moved back by `start` numbers.
     spectrum = rfft(periodic(taps, start, start + size, -1))
-    return filtered_rows(x.transpose(dim, -1), spectrum, size, count).transpose(dim, -1)
+    rows = operand_of(x.transpose(dim, -1))
+    return filtered_rows(rows, spectrum, size, count).transpose(dim, -1)
 
 
 def _are_real(x: torch.Tensor, h: torch.Tensor) -> bool:
@@ -362,7 +363,10 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
 
     For "valid", the longer operand comes first.
     """
-    x, h = traced.held(_operand("input", input)), traced.held(_operand("filter", filter))
+    x, h = (
+        traced.held(to_compute(name, operand, TypeError))
+        for name, operand in (("input", input), ("filter", filter))
+    )
     check_choice("mode", mode, MODES)
     if is_sharded(h) and not is_sharded(x):
         raise NotImplementedError(
@@ -397,10 +401,6 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     if mode == "valid":
         x, h = longer_first(x, h, axes)
     return x, h, axes
-
-
-def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
-    return widened(of_given_kind(floating_point(name, x, TypeError)))
 
 
 def _axes(dims: int | Iterable[int] | None, ndim: int) -> list[int]:

@@ -34,24 +34,22 @@ import torch
 
 from trnfft.backends.backend import scale_of
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
-    DTYPE_ERROR,
     Input,
     check_choice,
     check_flags,
     check_length,
     dimension,
     dimensions,
-    floating_point,
     integer,
     integers,
     normalization,
-    of_given_kind,
-    widened,
+    to_compute,
 )
 from trnfft.functions.fft import Sizes, check_longest, check_result
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.real_transforms import RealTransform, transformed
 
 TYPES = (1, 2, 3, 4)
@@ -71,7 +69,7 @@ class _Kind:
             return 2 * (n + 1) if self.is_sine else 2 * (n - 1)
         return 2 * n
 
-    def check_logical_length(self, type: int, n: int, device: torch.device) -> None:
+    def check_logical_length(self, type: int, n: int, x: Operand) -> None:
         """Raises RuntimeError for a DCT-I of one point, NotImplementedError for too many points."""
         logical = self.logical_length(type, n)
         if logical == 0:
@@ -79,7 +77,7 @@ class _Kind:
                 "the length is 1, allowed is 2 or more for a DCT of type 1, which has a point at "
                 "either edge; pass another argument 'type'"
             )
-        check_longest(logical if type == 1 else n, device)
+        check_longest(logical if type == 1 else n, x)
 
 
 _DCT, _IDCT = _Kind(False, False), _Kind(False, True)
@@ -310,7 +308,7 @@ def _one(
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
     """Returns a transform along one dimension."""
-    x = _prepared(x)
+    x = to_compute("x", x)
     dim = dimension("axis", integer("axis", axis), x.ndim)
     lengths = None if n is None else (integer("n", n),)
     return _transformed(x, kind, type, "n", lengths, (dim,), norm, orthogonalize)
@@ -326,7 +324,7 @@ def _many(
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
     """Returns a transform along several dimensions."""
-    x = _prepared(x)
+    x = to_compute("x", x)
     lengths = None if s is None else integers("s", s)
     dims = dimensions("axes", axes, lengths, x.ndim)
     if lengths is not None:
@@ -349,7 +347,8 @@ def _transformed(
 
     `name` is the argument that holds the lengths.
     """
-    if is_sharded(x):
+    given = operand_of(x)
+    if given.is_sharded:
         rest = (type, name, lengths, dims, norm, orthogonalize)
         return of_shards(_transformed, x, dims, kind, *rest)
     type = integer("type", type)
@@ -361,11 +360,11 @@ def _transformed(
     sizes = tuple(operator.index(n) for n in sizes)
     for n, dim in zip(sizes, dims, strict=True):
         check_length(name, None if lengths is None else n, n, x.shape[dim])
-        kind.check_logical_length(type, n, x.device)
+        kind.check_logical_length(type, n, given)
     if lengths is not None:
-        given = dict(zip(dims, sizes, strict=True))
-        shape = [given.get(dim, size) for dim, size in enumerate(x.shape)]
-        check_result(name, lengths, shape, x)
+        changed = dict(zip(dims, sizes, strict=True))
+        shape = [changed.get(dim, size) for dim, size in enumerate(x.shape)]
+        check_result(name, lengths, shape, given)
     norm = normalization(norm)
     logical = tuple(kind.logical_length(type, n) for n in sizes)
     asked = RealTransform(
@@ -377,19 +376,17 @@ def _transformed(
         is_orthogonal=norm == "ortho" if orthogonalize is None else bool(orthogonalize),
     )
     if x.is_complex():  # both parts in one launch
-        real, imag = _resized_and_transformed(torch.stack([x.real, x.imag]), asked)
+        both = given.of(torch.stack([x.real, x.imag]))
+        real, imag = _resized_and_transformed(both, asked)
         return made_of(real, imag, x)
-    return _resized_and_transformed(x, asked)
+    return _resized_and_transformed(given, asked)
 
 
-def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+def _resized_and_transformed(given: Operand, asked: RealTransform) -> torch.Tensor:
+    x = given.like
     if not asked.dims:
         return x.clone()
     for dim, n in zip(asked.dims, asked.sizes, strict=True):
         if n != x.shape[dim]:  # a negative width of the padding trims
             x = torch.nn.functional.pad(x, (0, 0) * (-dim - 1) + (0, n - x.shape[dim]))
-    return transformed(x, asked)
-
-
-def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
-    return widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))
+    return transformed(given.of(x), asked)

@@ -44,20 +44,17 @@ from typing import Any
 import torch
 from torch.overrides import is_tensor_like
 
-from trnfft.backends.backend import Call, Parts
-from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
+from trnfft.backends.backend import Call
+from trnfft.backends.torch_native import MOST_DIMENSIONS, torchs
 from trnfft.base import config
 from trnfft.base.checks import shown
-from trnfft.base.devices import backend_for
 from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.complex.dispatch import implements
-from trnfft.complex.followed import is_followed
-from trnfft.complex.parts import to_transform
+from trnfft.complex.parts import is_followed, is_sharded, of_parts, parts_apart, stored_parts
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded, stored_parts
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
-    DTYPE_ERROR,
     NORMS,
     Input,
     check_choice,
@@ -65,14 +62,14 @@ from trnfft.functions.arguments import (
     check_tensor,
     dimension,
     dimensions,
-    floating_point,
     integer,
     integers,
     normalization,
-    widened,
+    operand,
 )
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
+from trnfft.ops.operand import Operand
 
 # This file checks and normalises the arguments. trnfft.ops computes the transforms.
 
@@ -610,19 +607,20 @@ def _one(
             and _are_usual(input._real, n, dim)
             and not is_followed(input)
         ):
-            return split_fresh(of_torch(torch.complex(*stored_parts(input)), n, dim, norm))
-    x, like, sharded = _entered(name, kind, input)
-    size, dim = length_and_dimension(like, sharded, n, dim, is_half=kind.kind == "c2r")
+            parts = parts_apart(of_torch(torch.complex(*stored_parts(input)), n, dim, norm))
+            return of_parts(*parts) if len(parts) == 2 else parts[0]
+    x = _entered(name, kind, input)
+    size, dim = length_and_dimension(x, n, dim, is_half=kind.kind == "c2r")
     norm = normalization(norm)
     planned = order != "natural" and _is_planned(order)
-    if planned and kind.inverse and size != like.shape[dim]:
+    if planned and kind.inverse and size != x.like.shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
-            f"{like.shape[dim]}: a spectrum in planned order has no end to trim or pad; "
+            f"{x.like.shape[dim]}: a spectrum in planned order has no end to trim or pad; "
             f"leave 'n' out"
         )
     call = Call(kind.kind, kind.inverse, (size,), (dim,), norm, "", planned)
-    result = ops.transformed(x, sharded, call)
+    result = ops.transformed(x, call)
     return result if out is None else _written(result, out)
 
 
@@ -664,25 +662,22 @@ def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:
     return 0 < len({dim % x.ndim for dim in dims}) == len(dims) <= MOST_DIMENSIONS
 
 
-def length_and_dimension(
-    like: torch.Tensor, sharded: bool, n: int | None, dim: int, is_half: bool
-) -> tuple[int, int]:
+def length_and_dimension(x: Operand, n: int | None, dim: int, is_half: bool) -> tuple[int, int]:
     """Returns the length of a transform along one dimension, and that dimension counted from 0.
 
     Args:
-        like: the input, or a part of it.
-        sharded: whether many devices hold the input.
+        x: the input.
         n, dim: arguments of the public functions.
         is_half: whether the input is half of a spectrum, whose transform is real.
     """
+    like = x.like
     dim = dimension("dim", integer("dim", dim), like.ndim)
     usual = 2 * (like.shape[dim] - 1) if is_half else like.shape[dim]
     size = usual if n is None else integer("n", n)
     check_length("n", n, size, like.shape[dim])
-    if not sharded:
-        check_longest(size, like.device)
-        if n is not None:
-            _check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), like)
+    check_longest(size, x)
+    if n is not None:
+        check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
     return size, dim
 
 
@@ -699,16 +694,17 @@ def _many(
         of_torch, takes = _OF_TORCH[name]
         if _is_straight(takes, input, norm) and _are_several_usual(input, s, dim):
             return of_torch(input, s, dim, norm)
-    x, sharded, call = several(name, kind, input, s, dim)
-    result = ops.transformed(x, sharded, call._replace(norm=normalization(norm)))
+    x, call = several(name, kind, input, s, dim)
+    result = ops.transformed(x, call._replace(norm=normalization(norm)))
     return result if out is None else _written(result, out)
 
 
 def several(
     name: str, kind: Call, input: Input, s: Sizes, dim: int | Iterable[int] | None
-) -> tuple[Parts, bool, Call]:
+) -> tuple[Operand, Call]:
     """Returns what `trnfft.ops.transforms.transformed` needs, without the norm."""
-    x, like, sharded = _entered(name, kind, input)
+    x = _entered(name, kind, input)
+    like = x.like
     given = None if s is None else integers("s", s)
     dims = dimensions("dim", dim, given, like.ndim)
     if not dims and kind.kind != "c2c":
@@ -719,57 +715,35 @@ def several(
             is_half = kind.kind == "c2r" and i == len(dims) - 1
             sizes[i] = 2 * (like.shape[d] - 1) if is_half else like.shape[d]
         check_length("s", given, sizes[i], like.shape[d])
-        if not sharded:
-            check_longest(sizes[i], like.device)
-    if given is not None and not sharded:
+        check_longest(sizes[i], x)
+    if given is not None:
         lengths = dict(zip(dims, sizes, strict=True))
         shape = [lengths.get(d, size) for d, size in enumerate(like.shape)]
-        _check_result("s", given, shape, like)
-    return x, sharded, Call(kind.kind, kind.inverse, tuple(sizes), dims)
+        check_result("s", given, shape, x)
+    return x, Call(kind.kind, kind.inverse, tuple(sizes), dims)
 
 
-def _entered(name: str, kind: Call, input: Input) -> tuple[Parts, torch.Tensor, bool]:
-    """Returns `input` as `ops.transformed` takes it, in a dtype to compute in.
-
-    The other results are a tensor with its shape and device, and whether many devices hold it.
-    """
-    is_split = isinstance(input, ComplexTensor)
-    x = input if is_split else floating_point("input", input, DTYPE_ERROR)
-    parts, sharded = to_transform(x)
-    if is_split and not sharded and may_be_too_many(parts[0].numel()):
-        check_tensor("input", x)
-    if kind.kind == "r2c" and x.is_complex():
+def _entered(name: str, kind: Call, input: Input) -> Operand:
+    """Returns the operand of `input`, in a dtype to compute in."""
+    x = operand("input", input)
+    if kind.kind == "r2c" and x.is_complex:
         raise RuntimeError(
-            f"argument 'input' has dtype {x.dtype}, {name} allows real dtypes only; "
+            f"argument 'input' has dtype {input.dtype}, {name} allows real dtypes only; "
             f"take its .real, or use {name.replace('r', '').replace('h', '')}"
         )
-    if sharded:
-        x = widened(x)
-        return (x,), described(x), True
-    like = parts[0]
-    if like.dtype not in _COMPUTED:
-        dtype = torch.complex64 if like.is_complex() else torch.float32
-        parts = tuple([part.to(dtype) for part in parts])
-    return parts, parts[0], False
+    return x
 
 
-def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
+def check_result(name: str, given: object, shape: Sequence[int], x: Operand) -> None:
     """Raises RuntimeError where the result of these lengths does not fit in memory."""
-    if not is_sharded(x):
-        _check_result(name, given, shape, described(x))
-
-
-def _check_result(name: str, given: object, shape: Sequence[int], part: torch.Tensor) -> None:
-    if may_be_too_many(math.prod(shape)):
+    if may_be_too_many(math.prod(shape)) and not x.is_sharded:
         what = f"argument '{name}' is {shown(given)}"
-        check_memory(what, shape, part.element_size(), part.device)
+        check_memory(what, shape, x.like.element_size(), x.like.device)
 
 
-def check_longest(size: int, device: torch.device) -> None:
+def check_longest(size: int, x: Operand) -> None:
     """Raises NotImplementedError for a length that no kernel computes, before any padding."""
-    if torch.compiler.is_compiling() or size < _LONG or config.get_precision() == "double":
-        return
-    if backend_for(device) != "torch":
+    if size >= _LONG and x.backend not in ("", "torch") and x.precision != "double":
         from trnfft.planner import planner  # imported here, because it loads the kernels
 
         planner.check_longest(size)

@@ -18,8 +18,9 @@ from trnfft.backends.choice import named
 from trnfft.base import config
 from trnfft.base.checks import shown
 from trnfft.complex.given_parts import COMPLEX_DTYPES
+from trnfft.complex.parts import described, of_parts
 from trnfft.complex.sharded import placement_of
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded, of_parts
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
     DTYPE_ERROR,
     Input,
@@ -30,6 +31,7 @@ from trnfft.functions.arguments import (
     floating_point,
     no_numbers,
     normalization,
+    operand,
     widened,
 )
 from trnfft.functions.fft import length_and_dimension
@@ -45,6 +47,7 @@ from trnfft.functions.steps import (
     result_of,
 )
 from trnfft.ops import transforms as ops
+from trnfft.ops.operand import Operand
 
 KINDS = ("c2c", "r2c", "c2r")
 Steps = Step | Sequence[Step]
@@ -116,7 +119,9 @@ class FftPlan:
             fits = False
         if not fits or placement_of(x) != self._placement:
             raise self._mismatch(x)
-        return self._transform(x if self._is_computed else _computed("x", x))
+        return self._transform(
+            x if self._is_computed else widened(floating_point("x", x, DTYPE_ERROR))
+        )
 
     def __repr__(self) -> str:
         settings = f"backend {self.backend!r}, precision {self.precision!r}"
@@ -210,7 +215,7 @@ def plan_fft(
             f"argument 'x_spec' has dtype {like.dtype}, kind 'r2c' allows real dtypes only; "
             f"use kind 'c2c'"
         )
-    computed = _computed("x_spec", like)
+    computed = operand("x_spec", like)
     first, last = checked("before", before, BEFORE), checked("after", after, AFTER)
     if first or last:
         return _with_steps(like, computed, (kind, inverse, n, dim, norm), first, last)
@@ -219,11 +224,10 @@ def plan_fft(
 
 
 def _call(
-    computed: Input, kind: str, inverse: bool, n: int | None, dim: int, norm: str | None
+    computed: Operand, kind: str, inverse: bool, n: int | None, dim: int, norm: str | None
 ) -> tuple[Call, str]:
-    """Returns a transform of tensors like `computed`, and its title."""
-    part, sharded = described(computed), is_sharded(computed)
-    size, dim = length_and_dimension(part, sharded, n, dim, is_half=kind == "c2r")
+    """Returns a transform of numbers like `computed`, and its title."""
+    size, dim = length_and_dimension(computed, n, dim, is_half=kind == "c2r")
     norm = normalization(norm)
     direction = "inverse " if inverse else ""
     title = f"{direction}{kind}, {size} points along dimension {dim}, norm {norm!r}"
@@ -232,20 +236,20 @@ def _call(
 
 def _with_steps(
     like: Input,
-    computed: Input,
+    computed: Operand,
     arguments: tuple[str, bool, int | None, int, str | None],
     before: tuple[Step, ...],
     after: tuple[Step, ...],
 ) -> FftPlan:
     """Returns a plan with steps around its transform."""
-    if is_sharded(computed):
+    if computed.is_sharded:
         raise NotImplementedError(
             "arguments 'before' and 'after' have steps, which plans for DTensors do not take; "
             "write them as operations of torch around a plan without steps"
         )
-    part = described(computed)
+    part = computed.like
     dim = dimension("dim", arguments[3], part.ndim)
-    row = result_of("before", before, Row(part.shape[dim], computed.is_complex()))
+    row = result_of("before", before, Row(part.shape[dim], computed.is_complex))
     if arguments[0] == "r2c" and row.is_complex:
         raise ValueError(
             "argument 'before' makes complex numbers, kind 'r2c' takes real ones; use kind 'c2c'"
@@ -261,9 +265,11 @@ def _with_steps(
 
     whole: Callable[[Any], Any] = run
     inside: tuple[Step, ...] = ()
-    is_able = named(backend).has_kernels and precision == "fast" and inner.dtype == torch.float32
-    if is_able and (call.kind, call.inverse, n) == ("r2c", False, row.length) and inner.numel():
-        rows = inner.numel() // n
+    points = inner.like.numel()
+    is_able = named(backend).has_kernels and precision == "fast"
+    is_able = is_able and points > 0 and inner.like.dtype == torch.float32
+    if is_able and (call.kind, call.inverse, n) == ("r2c", False, row.length):
+        rows = points // n
         ways = launches(before, after, n, call.scale)
         way = next((one for one in ways if one.is_shorter(rows)), None)
         if way is not None:
@@ -289,14 +295,14 @@ def _kept(kind: str, n: int) -> int:
     return n // 2 + 1 if kind == "r2c" else n
 
 
-def _resized(like: Input, dim: int, row: Row) -> Input:
+def _resized(like: Operand, dim: int, row: Row) -> Operand:
     """Returns one number, expanded to the shape of rows after steps."""
-    part = described(like)
+    part = like.like
     shape = (*part.shape[:dim], row.length, *part.shape[dim + 1 :])
     zero = part.real.new_zeros(())
-    if isinstance(like, ComplexTensor):
-        return of_parts(zero.expand(shape), zero.expand(shape))
-    return (torch.complex(zero, zero) if row.is_complex else zero).expand(shape)
+    if len(like.parts) == 2:
+        return like.of(zero.expand(shape), zero.expand(shape))
+    return like.of((torch.complex(zero, zero) if row.is_complex else zero).expand(shape))
 
 
 def _like(x_spec: Input, device: torch.device | str | None) -> Input:
@@ -316,10 +322,6 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
         part = torch.zeros((), dtype=x_spec.real.dtype, device=device).expand(x_spec.shape)
         return of_parts(part, part)
     return torch.zeros((), dtype=x_spec.dtype, device=device).expand(x_spec.shape)
-
-
-def _computed(name: str, x: Input) -> Input:
-    return widened(floating_point(name, x, DTYPE_ERROR))
 
 
 def _keys(like: Input) -> tuple[_Key | None, _Key | None]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded
+from trnfft.complex.parts import Numbers, described, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import check_tensor, dimension, integers
 from trnfft.ops.many_devices import of_shards
 

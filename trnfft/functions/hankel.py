@@ -30,7 +30,8 @@ from trnfft.backends.device_tables import tables_like
 from trnfft.base.checks import finite
 from trnfft.base.memory import check_memory
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
     DTYPE_ERROR,
     Input,
@@ -42,6 +43,7 @@ from trnfft.functions.arguments import (
 from trnfft.functions.fft import check_longest
 from trnfft.ops.convolution import filtered_rows
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import operand_of
 
 _LN2 = math.log(2)
 _NEAREST = 1e-300  # the smallest distance whose phases float64 can hold
@@ -150,7 +152,7 @@ def _transformed(
     _warn_if_singular(mu, bias, inverse)
     before, after, *spectrum = tables_like(a, _tables, n, dln, mu, offset, bias, inverse)
     a = a * before if bias else a
-    y = filtered_rows(a, made_of(*spectrum, a)).flip(-1)
+    y = filtered_rows(operand_of(a), made_of(*spectrum, a)).flip(-1)
     return y * after if bias else y
 
 
@@ -163,7 +165,7 @@ def _prepared(name: str, a: Input) -> torch.Tensor:
         )
     dimension("axis", -1, a.ndim)
     check_length(name, None, a.shape[-1], a.shape[-1])
-    check_longest(a.shape[-1], a.device)
+    check_longest(a.shape[-1], operand_of(a))
     check_memory(f"argument '{name}' has {a.shape[-1]} points", (a.shape[-1],), 64, "cpu")
     return widened(a)
 

@@ -13,7 +13,7 @@ columns, which `trnfft.functions.row_pairs.separate_pair` separates.
 import torch
 
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import is_sharded
+from trnfft.complex.parts import is_sharded
 from trnfft.functions.arguments import Input, check_length, check_tensor, integer, of_given_kind
 from trnfft.ops.many_devices import of_shards
 

@@ -27,9 +27,11 @@ import torch
 from trnfft.base.checks import finite, shown
 from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.kinds import as_complex_tensor
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.parts import is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import check_tensor, integer
 from trnfft.ops import frames
+from trnfft.ops.operand import operand_of
 
 
 class Row(NamedTuple):
@@ -297,7 +299,7 @@ class Launch:
         """Returns the transform of real numbers along a dimension, with all steps."""
         x = applied(self.before, x, dim).movedim(dim, -1)
         window = self._window(x)
-        rows = x.reshape(-1, self.n)
+        rows = operand_of(x.reshape(-1, self.n))
         if self.power == 0:
             y = frames.frame_spectra(rows, window, self.n, self.scale)[:, 0]
         else:

@@ -18,25 +18,24 @@ import torch
 from trnfft.base.checks import shown
 from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.base.torch_private import get_unwrapped, is_functorch_wrapped_tensor
-from trnfft.complex.parts import Numbers, each_part
+from trnfft.complex.parts import Numbers, each_part, is_sharded
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
-    DTYPE_ERROR,
     NOT_COMPLEX_ERROR,
     Input,
     check_choice,
     check_flags,
     check_tensor,
-    floating_point,
     integer,
     of_given_kind,
-    widened,
+    to_compute,
 )
 from trnfft.functions.fft import fft, ifft, irfft, rfft
 from trnfft.ops import overlap
 from trnfft.ops.frames import frame_spectra, has_kernel
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import operand_of
 from trnfft.ops.overlap import cut_frames
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
@@ -114,8 +113,9 @@ def stft(
     lengths = n_fft, hop_length, win_length
     x, weights, hop = framed(input, lengths, window, center, pad_mode, align_to_window)
     n_fft = weights.shape[-1]
-    if onesided in (None, True) and x.dtype == weights.dtype == torch.float32 and has_kernel(x):
-        signals = x if x.ndim == 2 else x[None]
+    is_plain = x.dtype == weights.dtype == torch.float32
+    if onesided in (None, True) and is_plain and has_kernel(given := operand_of(x)):
+        signals = given.of(x if x.ndim == 2 else x[None])
         spectra = frame_spectra(signals, weights, hop, n_fft**-0.5 if normalized else 1.0)
         result = spectra if x.ndim == 2 else spectra[0]
     else:
@@ -140,7 +140,7 @@ def framed(
     lengths: n_fft, hop_length and win_length. Other arguments, and errors, are those of `stft`.
     """
     check_choice("pad_mode", pad_mode, PAD_MODES, NotImplementedError)
-    x = _samples(input)
+    x = to_compute("input", input, with_integers=False)
     n_fft, hop, size = _lengths(*lengths)
     _check_signal(x, center, align_to_window)
     if center:
@@ -205,7 +205,7 @@ def istft(
         return of_shards(istft, input, (-2, -1), *rest, return_complex)
     check_flags(center=center, normalized=normalized, return_complex=return_complex)
     _check_optional_flags(onesided=onesided)
-    x = _samples(input)
+    x = to_compute("input", input, with_integers=False)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     if not x.is_complex() or x.ndim not in (2, 3) or x.numel() == 0:
         raise (RuntimeError if x.is_complex() else NOT_COMPLEX_ERROR)(
@@ -318,10 +318,6 @@ def _padded(x: Numbers, left: int, right: int, mode: str) -> Numbers:
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return b * a if isinstance(b, ComplexTensor) else a * b
-
-
-def _samples(x: Input) -> torch.Tensor:
-    return widened(of_given_kind(floating_point("input", x, DTYPE_ERROR, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:

@@ -126,7 +126,7 @@ class Planned(_Reporting, Nki):
 class OnTheHost(_Reporting, TorchNative):
     """Transforms by torch.fft, which in the precision "double" runs on the host."""
 
-    def whole(self, x: Parts, call: Call, native: bool) -> torch.Tensor:
+    def whole(self, x: Parts, call: Call, native: bool) -> Parts:
         self._note(call.kind, call.precision)
         with self.listener.apart():
             return super().whole(x, call, native)

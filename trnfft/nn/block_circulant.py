@@ -19,6 +19,7 @@ from trnfft.functions.arguments import (
 )
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
 from trnfft.ops.many_devices import of_shards, takes_shards
+from trnfft.ops.operand import operand_of
 
 
 class BlockCirculantLinear(nn.Module):
@@ -84,7 +85,8 @@ class BlockCirculantLinear(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         _check_input(input, self.in_features)
-        if takes_shards(self, input):
+        given = operand_of(input)
+        if takes_shards(self, given):
             return of_shards(self, input, (-1,))
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         check_device("input", input.device, "the weight", weight.device)
@@ -92,7 +94,7 @@ class BlockCirculantLinear(nn.Module):
         p, q, k = weight.shape
         x = _padded(input.to(wide), q * k).reshape(-1, q * k)
         added = None if bias is None else _padded(bias.to(wide), p * k)
-        y = block_circulant_product(x, weight.to(wide), added)[:, : self.out_features]
+        y = block_circulant_product(given.of(x), weight.to(wide), added)[:, : self.out_features]
         return y.reshape(*input.shape[:-1], self.out_features).to(input.dtype)
 
     @classmethod

@@ -7,8 +7,8 @@ from torch import nn
 
 from trnfft.base.checks import finite
 from trnfft.complex.kinds import made_of, with_parts_in
+from trnfft.complex.parts import is_sharded
 from trnfft.complex.sharded import like_copies, replicated, summed
-from trnfft.complex.tensor import is_sharded
 from trnfft.functions.arguments import (
     as_complex,
     check_device,

@@ -11,7 +11,7 @@ from torch import nn
 from trnfft.base import config
 from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import ConvNd
-from trnfft.complex.followed import is_followed
+from trnfft.complex.parts import is_followed
 from trnfft.functions.arguments import (
     check_choice,
     check_device,
@@ -38,6 +38,7 @@ from trnfft.ops.convolution import (
     spectrum_for_images,
 )
 from trnfft.ops.many_devices import of_shards, takes_shards
+from trnfft.ops.operand import Operand, operand_of
 
 Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # (taps, sizes) to spectra
 
@@ -103,7 +104,8 @@ class _FFTConv(ConvNd):
         """Returns the layer's output, as the class describes it."""
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         _check_input(input, weight, self.in_channels)
-        if takes_shards(self, input):
+        given = operand_of(input)
+        if takes_shards(self, given):
             return of_shards(self, input, range(-self._DIMENSIONS - 1, 0))
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == weight.ndim else input[None]
@@ -116,17 +118,17 @@ class _FFTConv(ConvNd):
             pairs = [points for margin in reversed(margins) for points in margin]
             x = nn.functional.pad(x, pairs, self.padding_mode)
         strides: list[Any] = [slice(0, None, stride) for stride in self.stride]
-        y = self._correlated(x, weight, lengths, counts)[(..., *strides)]
+        y = self._correlated(given.of(x), weight, lengths, counts)[(..., *strides)]
         if bias is not None:
             y = y + bias.to(wide).view(-1, *(1,) * self._DIMENSIONS)
         return (y if batch is input else y[0]).contiguous().to(input.dtype)
 
     def _correlated(
-        self, x: torch.Tensor, weight: torch.Tensor, lengths: list[int], counts: list[int]
+        self, given: Operand, weight: torch.Tensor, lengths: list[int], counts: list[int]
     ) -> torch.Tensor:
         """Returns the first `counts` points, with stride 1, of data padded to `lengths`."""
-        has_own = self._has_own_filters()
-        if has_own and self._DIMENSIONS == 2 and has_kernels(x) and _is_constant(weight):
+        x, has_own = given.like, self._has_own_filters()
+        if has_own and self._DIMENSIONS == 2 and has_kernels(given) and _is_constant(weight):
             with contextlib.suppress(NotImplementedError):
                 return self._correlated_images(x, weight, lengths, counts)
         is_row = has_own and self._DIMENSIONS == 1
@@ -134,7 +136,7 @@ class _FFTConv(ConvNd):
         form = _of_rows if has_own else self._of_groups
         filters = self._spectrum(weight, sizes, x.dtype, form)
         if is_row:
-            return filtered_rows(x, filters, sizes[0], counts[0])
+            return filtered_rows(given, filters, sizes[0], counts[0])
         axes = tuple(range(2, x.ndim))
         y = irfftn(self._mixed(rfftn(x, sizes, axes), filters), sizes, axes)
         kept: list[Any] = [slice(count) for count in counts]

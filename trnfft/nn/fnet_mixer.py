@@ -5,6 +5,7 @@ from torch import nn
 
 from trnfft.functions.arguments import check_real
 from trnfft.functions.fft import fft2
+from trnfft.ops.operand import operand_of
 from trnfft.ops.real_fft2 import real_fft2, takes
 
 
@@ -35,7 +36,8 @@ class FNetMixer(nn.Module):
                 f"argument 'input' has shape {tuple(input.shape)}, allowed are [B, S, H] and "
                 f"[S, H]; give it dimensions with .reshape"
             )
-        if takes(input):
-            return real_fft2(input.float()).to(input.dtype)
+        x = operand_of(input)
+        if takes(x):
+            return real_fft2(x.of(input.float())).to(input.dtype)
         mixed = fft2(input).real.to(input.dtype)
         return mixed.clone(memory_format=torch.contiguous_format)  # frees the imaginary part

@@ -22,6 +22,7 @@ from trnfft.nn.factorized_weight import FACTORIZATIONS, FactorizedWeight, Rank
 from trnfft.nn.spectral_conv import check_shape, convolved
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.many_devices import of_shards, takes_shards
+from trnfft.ops.operand import operand_of
 from trnfft.ops.spectral_convolution import lowest, mix_channels, multiply, spread
 
 
@@ -155,27 +156,27 @@ class SpectralConv(SplitWeight):
     def forward(
         self, input: torch.Tensor, output_shape: Sequence[int] | None = None
     ) -> torch.Tensor:
-        floating_point("input", input, TypeError, with_integers=False)
+        given = operand_of(floating_point("input", input, TypeError, with_integers=False))
         order = len(self.modes)
         check_shape(input, order, self.in_channels)
-        if takes_shards(self, input):
+        if takes_shards(self, given):
             rest = (range(1, input.ndim), output_shape)
             return of_shards(self, input, *rest)
         sizes = self._sizes(input, output_shape)
         if self._is_whole(input, sizes):
-            y = convolved(input, self.parts, is_centered=True)
+            y = convolved(given, self.parts, is_centered=True)
             return self._with_bias(y)
         dims = tuple(range(-order, 0))
-        spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
+        spectrum = operand_of(rfftn(input, dim=dims, norm=self.fft_norm))
         # No more frequencies than the input has, and no more than the output has.
         coarse = [min(pair) for pair in zip(input.shape[2:], sizes, strict=True)]
         coarse[-1] = coarse[-1] // 2 + 1
         counts = [min(pair) for pair in zip(self.modes, coarse, strict=True)]
         signed = [(count - count // 2, count // 2) for count in counts[:-1]]
-        low = lowest(spectrum[..., : counts[-1]], signed)
+        low = lowest(tuple(part[..., : counts[-1]] for part in spectrum.parts), signed)
         mix = multiply if self.separable else mix_channels
         mixed = spread(mix(low, self._weight_of(counts)), signed, sizes)
-        y = irfftn(mixed, tuple(sizes), dims, norm=self.fft_norm).to(input.dtype)
+        y = irfftn(spectrum.joined(mixed), tuple(sizes), dims, norm=self.fft_norm).to(input.dtype)
         return self._with_bias(y)
 
     def _with_bias(self, y: torch.Tensor) -> torch.Tensor:
@@ -214,8 +215,10 @@ class SpectralConv(SplitWeight):
         dims = tuple(range(-len(sizes), 0))
         counts = [min(pair) for pair in zip(x.shape[2:], sizes, strict=True)]
         signed = [(count - count // 2, count // 2) for count in counts[:-1]]
-        low = lowest(rfftn(x, dim=dims, norm="forward")[..., : counts[-1] // 2 + 1], signed)
-        return irfftn(spread(low, signed, sizes), tuple(sizes), dims, norm="forward").to(x.dtype)
+        spectrum = operand_of(rfftn(x, dim=dims, norm="forward"))
+        cut = tuple(part[..., : counts[-1] // 2 + 1] for part in spectrum.parts)
+        y = spectrum.joined(spread(lowest(cut, signed), signed, sizes))
+        return irfftn(y, tuple(sizes), dims, norm="forward").to(x.dtype)
 
     def _sizes(self, x: torch.Tensor, output_shape: Sequence[int] | None) -> Sequence[int]:
         if output_shape is not None:

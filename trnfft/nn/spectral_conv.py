@@ -11,6 +11,7 @@ from trnfft.functions.arguments import (
 )
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.many_devices import of_shards, takes_shards
+from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.spectral_convolution import spectral_convolution
 
 
@@ -42,9 +43,9 @@ class _SpectralConv(SplitWeight):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         counts = tuple(self._modes.values())
-        floating_point("input", input, TypeError, with_integers=False)
+        given = operand_of(floating_point("input", input, TypeError, with_integers=False))
         check_shape(input, len(counts), self.in_channels)
-        if takes_shards(self, input):
+        if takes_shards(self, given):
             return of_shards(self, input, range(1, input.ndim))
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
@@ -55,7 +56,7 @@ class _SpectralConv(SplitWeight):
                     f"{count} or more, because the layer has {name}={count}; use longer data or "
                     f"fewer modes"
                 )
-        return convolved(input, self.parts)
+        return convolved(given, self.parts)
 
     def extra_repr(self) -> str:
         modes = ", ".join(f"{name}={count}" for name, count in self._modes.items())
@@ -181,9 +182,10 @@ class SpectralConv3d(_SpectralConv):
         self.modes1, self.modes2, self.modes3 = modes1, modes2, modes3
 
 
-def convolved(input: torch.Tensor, weight: Parts, is_centered: bool = False) -> torch.Tensor:
+def convolved(given: Operand, weight: Parts, is_centered: bool = False) -> torch.Tensor:
     """Returns the spectral convolution of an input, computed in float32 or float64."""
-    if input.is_complex():
+    input = given.like
+    if given.is_complex:
         raise RuntimeError(
             f"argument 'input' has dtype {input.dtype}, allowed are real dtypes; give the real and "
             f"the imaginary part a call each"
@@ -193,8 +195,8 @@ def convolved(input: torch.Tensor, weight: Parts, is_centered: bool = False) -> 
     if weight.real.dtype != dtype:
         weight = Parts(weight.real.to(dtype), weight.imag.to(dtype))
     if input.dtype == dtype:
-        return spectral_convolution(input, weight, is_centered)
-    return spectral_convolution(input.to(dtype), weight, is_centered).to(input.dtype)
+        return spectral_convolution(given, weight, is_centered)
+    return spectral_convolution(given.of(input.to(dtype)), weight, is_centered).to(input.dtype)
 
 
 def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:

@@ -30,7 +30,7 @@ from torch import nn
 
 from trnfft.base.checks import finite, shown
 from trnfft.base.memory import check_memory
-from trnfft.complex.tensor import is_sharded
+from trnfft.complex.parts import is_sharded
 from trnfft.functions.arguments import (
     as_complex,
     check_choice,
@@ -46,6 +46,7 @@ from trnfft.functions.stft import framed, istft, stft
 from trnfft.ops import autocast
 from trnfft.ops.frames import frame_bands, has_kernel
 from trnfft.ops.many_devices import of_shards
+from trnfft.ops.operand import Operand, operand_of
 
 _SCALES = ("htk", "slaney")
 _NORMALIZED = (False, True, None, "window", "frame_length")
@@ -145,9 +146,10 @@ class Spectrogram(_Frames):
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         floating_point("waveform", waveform, TypeError, with_integers=False)
         dimension("dim", -1, waveform.ndim)
-        if is_sharded(waveform):
+        given = operand_of(waveform)
+        if given.is_sharded:
             return of_shards(self, waveform, (-1,))
-        if self._is_fused(waveform):
+        if self._is_fused(given):
             return self.bands(waveform, None)
         padded, signals = self._signals(waveform)
         more = self.pad_mode, self.by_length, self.onesided
@@ -161,11 +163,11 @@ class Spectrogram(_Frames):
             return spectrum.real.square() + spectrum.imag.square()
         return spectrum.abs() if self.power == 1 else spectrum.abs().pow(self.power)
 
-    def _is_fused(self, waveform: torch.Tensor) -> bool:
+    def _is_fused(self, given: Operand) -> bool:
         """Returns whether one kernel may compute the powers of a real signal."""
-        if not has_kernel(waveform):
+        if not has_kernel(given) or given.is_complex:
             return False
-        is_real = waveform.dtype == torch.float32 and self.window.dtype == torch.float32
+        is_real = given.like.dtype == torch.float32 and self.window.dtype == torch.float32
         return is_real and self.power in (1, 2) and self.onesided is True
 
     def bands(self, waveform: torch.Tensor, bank: torch.Tensor | None) -> torch.Tensor:
@@ -177,7 +179,7 @@ class Spectrogram(_Frames):
         if self.by_window:
             window = window / self._norm()
         scale = self.n_fft**-0.5 if self.by_length else 1.0
-        y = frame_bands(x, window, bank, hop, int(self.power or 0), scale)
+        y = frame_bands(operand_of(x), window, bank, hop, int(self.power or 0), scale)
         return y.reshape(*padded.shape[:-1], *y.shape[-2:])
 
     def _signals(self, waveform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -379,22 +381,22 @@ class MelSpectrogram(nn.Module):
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         check_real("waveform", waveform)
-        if not self._is_fused(waveform):
+        if not self._is_fused(operand_of(waveform)):
             return self.mel_scale(self.spectrogram(waveform))
         spectrogram, bank = self.spectrogram, self.mel_scale.fb
         check_device("waveform", waveform.device, "the filter bank", bank.device)
         return spectrogram.bands(waveform, bank)
 
-    def _is_fused(self, waveform: torch.Tensor) -> bool:
+    def _is_fused(self, given: Operand) -> bool:
         """Returns whether one kernel may compute both parts: not where one has been replaced."""
-        if not has_kernel(waveform):
+        if not has_kernel(given) or given.is_sharded:
             return False
         if type(self.spectrogram) is not Spectrogram or type(self.mel_scale) is not MelScale:
             return False
         bank = self.mel_scale.fb
-        is_whole = waveform.ndim > 0 and not is_sharded(waveform) and not is_sharded(bank)
+        is_whole = given.like.ndim > 0 and not is_sharded(bank)
         fits = bank.dtype == torch.float32 and len(bank) == self.spectrogram.n_fft // 2 + 1
-        return is_whole and fits and self.spectrogram._is_fused(waveform)
+        return is_whole and fits and self.spectrogram._is_fused(given)
 
 
 def _window(size: int, window_fn: object, wkwargs: object) -> torch.Tensor:

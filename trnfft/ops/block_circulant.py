@@ -25,14 +25,14 @@ from torch.compiler import is_compiling
 
 from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
-from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import is_legacy_batchedtensor
 from trnfft.complex.dispatch import Parts
-from trnfft.complex.followed import is_transformed, not_vectorized
 from trnfft.complex.kinds import made_of
+from trnfft.complex.parts import is_transformed, not_vectorized
 from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
+from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.operators import one_by_one
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import irfft, owned, rfft
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def block_circulant_product(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    given: Operand, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Multiplies rows by a block circulant matrix and adds a bias. Differentiable, also twice.
 
@@ -51,17 +51,17 @@ def block_circulant_product(
     of up to 256 numbers.
 
     Args:
-        x: float32 or float64, [B, q k].
+        given: float32 or float64, [B, q k].
         weight: [p, q, k]: for each pair of blocks, the first column of a circulant matrix.
         bias: [p k], or None.
 
     Returns:
         [B, p k].
     """
-    backend = ""
-    if has_kernels(x, weight) and _has_plan(x.shape[0], tuple(weight.shape)):
-        backend = backend_for(x.device)
-    is_in_forward_mode = not is_compiling() and is_transformed()
+    x, backend = given.like, ""
+    if has_kernels(given, weight) and _has_plan(x.shape[0], tuple(weight.shape)):
+        backend = given.backend
+    is_in_forward_mode = not given.is_in_graph and is_transformed()
     product = _ProductUnderTransforms if is_in_forward_mode else _Product
     return product.apply(x, weight, bias, backend)[0]
 
@@ -69,7 +69,7 @@ def block_circulant_product(
 def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
     """Returns the bytes that `block_circulant_product` keeps for its derivatives: both spectra."""
     p, q, k = weight.shape
-    if has_kernels(x, weight) and _has_plan(x.shape[0], (p, q, k)):
+    if has_kernels(operand_of(x), weight) and _has_plan(x.shape[0], (p, q, k)):
         from nki_kernels.convolution.circulant_areas import (  # only its users load it
             row_pitch,
             spectrum_rows,

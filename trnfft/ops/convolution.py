@@ -14,34 +14,34 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trnfft.backends.backend import Parts
+from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import named
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
-from trnfft.ops.operators import kernel_backend, one_by_one
+from trnfft.complex.parts import is_sharded, values_of
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.operand import Operand
+from trnfft.ops.operators import one_by_one
 from trnfft.ops.reference import reference_of
-from trnfft.ops.transforms import irfft, owned, rfft
+from trnfft.ops.transforms import owned, rfft, transformed
 from trnfft.planner import kinds
 
 if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
 
 
-def has_kernels(*tensors: torch.Tensor) -> bool:
-    """Returns whether kernels convolve these tensors; False while compiling, when it is unknown."""
-    if torch.compiler.is_compiling():
+def has_kernels(given: Operand, *others: torch.Tensor) -> bool:
+    """Returns whether kernels convolve these tensors; False in graphs, where it is unknown."""
+    if any(x.dtype != torch.float32 or x.numel() == 0 for x in (given.like, *others)):
         return False
-    if any(x.dtype != torch.float32 or x.numel() == 0 for x in tensors):
-        return False
-    return bool(kernel_backend(tensors[0].device))
+    return bool(given.kernel_backend())
 
 
-def are_plain(*tensors: torch.Tensor) -> bool:
+def are_plain(given: Operand, *others: torch.Tensor) -> bool:
     """Returns whether kernels may take these tensors, if a backend has them; not in jit traces."""
-    if torch.jit.is_tracing():
+    if given.mode == "traced" or given.is_sharded:
         return False
-    for x in tensors:  # a loop, because a generator takes a microsecond
+    for x in (*given.parts, *others):  # a loop, because a generator takes a microsecond
         if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
             return False
         if isinstance(x, ComplexTensor):
@@ -75,14 +75,18 @@ def convolve_rows(
 
 
 def filtered_rows(
-    x: torch.Tensor, h: torch.Tensor, n: int | None = None, kept: int | None = None
+    given: Operand, h: torch.Tensor, n: int | None = None, kept: int | None = None
 ) -> torch.Tensor:
     """Computes `convolve_rows` on any backend: by two transforms where no kernel does it."""
+    x = given.like
     n = x.shape[-1] if n is None else n
-    if has_kernels(x, h.real) and has_rows_kernel_for(n):
+    if has_kernels(given, h.real) and has_rows_kernel_for(n):
         return convolve_rows(x, h, n, kept)
     padded = torch.nn.functional.pad(x, (0, n - x.shape[-1]))
-    return irfft(rfft(padded) * h, padded.shape[-1])[..., :kept]
+    size, dims = (padded.shape[-1],), (x.ndim - 1,)
+    spectra = transformed(given.of(padded), Call("r2c", False, size, dims)) * h
+    y = transformed(given.of(*values_of(spectra)), Call("c2r", True, size, dims))
+    return y[..., :kept]
 
 
 def convolve_images(

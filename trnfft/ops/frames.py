@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import cache, config
 from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import keep_from_compiler
-from trnfft.complex.followed import is_transformed
-from trnfft.complex.kinds import has_native, native_of
-from trnfft.complex.parts import join_to_read
+from trnfft.complex.parts import Values, is_transformed, parts_of_values
 from trnfft.ops import autocast, operators
 from trnfft.ops.convolution import are_plain
-from trnfft.ops.operators import kernel_backend, one_by_one
+from trnfft.ops.operand import Operand, operand_of
+from trnfft.ops.operators import one_by_one
 from trnfft.ops.overlap import cut_frames, overlap_add
 from trnfft.ops.reference import reference_of
-from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
+from trnfft.ops.transforms import owned, transformed_values
 from trnfft.planner import kinds
 
 if TYPE_CHECKING:
@@ -61,31 +61,34 @@ class Frames(NamedTuple):
 
 
 def frame_spectra(
-    x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0
+    given: Operand, window: torch.Tensor, hop: int, scale: float = 1.0
 ) -> torch.Tensor:
     """Computes half spectra of the frames of `frame_bands`. Differentiable, any number of times.
 
     Returns:
         [B, T, N // 2 + 1], of the kind that `trnfft.rfft` returns, with T frames.
     """
-    is_compiling = torch.compiler.is_compiling()
-    if not are_plain(x, window):
-        return _spectra(x, window, hop, scale)
+    return given.joined(_values(given, window, hop, scale))
+
+
+def _values(given: Operand, window: torch.Tensor, hop: int, scale: float) -> Values:
+    """Returns `frame_spectra` as values, by a launch where plans say so."""
+    x = given.like
     parts: Any = None
-    if is_compiling and is_neuron_graph(x.device):
+    if not are_plain(given, window):
+        pass
+    elif given.is_neuron_graph:
         parts = _in_neuron_graph((x, window), hop, 0, scale)
-    elif is_compiling:
+    elif given.is_in_graph:
         parts = _frame_spectra(x, window, hop, scale, "")
-    elif not is_transformed() and (backend := _kernel_backend(x, Frames(window.shape[0], hop))):
-        parts = _Spectra.apply(x, window, hop, scale, backend)
-    if parts is None:
-        return _spectra(x, window, hop, scale)
-    is_native = has_native(x.device, "" if is_compiling else backend_for(x.device))
-    return native_of(*parts) if is_native else join_to_read(*parts)
+    elif not is_transformed():
+        backend = _kernel_backend(given, Frames(window.shape[0], hop))
+        parts = _Spectra.apply(x, window, hop, scale, backend) if backend else None
+    return _values_by_transform(given, window, hop, scale) if parts is None else parts
 
 
 def frame_bands(
-    x: torch.Tensor,
+    given: Operand,
     window: torch.Tensor,
     bank: torch.Tensor | None,
     hop: int,
@@ -95,7 +98,7 @@ def frame_bands(
     """Computes a spectrogram, or its sums in bands. Differentiable, also twice.
 
     Args:
-        x: real, [B, L], in which each frame lies wholly.
+        given: real, [B, L], in which each frame lies wholly.
         window: real, [N].
         bank: weights of the bins [N // 2 + 1, M], or None for the spectrogram itself.
         hop: distance between the starts of two frames.
@@ -105,30 +108,29 @@ def frame_bands(
     Returns:
         [B, M, T], or [B, N // 2 + 1, T], with T frames.
     """
+    x = given.like
     tensors = (x, window) if bank is None else (x, window, bank)
-    is_compiling = torch.compiler.is_compiling()
-    if not are_plain(*tensors) or _is_followed(tensors) or is_transformed() and not is_compiling:
-        return by_spectra(frame_spectra(x, window, hop, scale), bank, power)
-    if is_compiling:
-        if is_neuron_graph(x.device):
-            found = _in_neuron_graph(tensors, hop, power, scale)
-            return by_transform(x, window, bank, hop, power, scale) if found is None else found[0]
+    is_eager = not given.is_in_graph
+    if not are_plain(given, *tensors[1:]) or _is_followed(tensors) or is_eager and is_transformed():
+        return _powers(given, _values(given, window, hop, scale), bank, power)
+    if given.is_neuron_graph:
+        found = _in_neuron_graph(tensors, hop, power, scale)
+        return by_transform(given, window, bank, hop, power, scale) if found is None else found[0]
+    if given.is_in_graph:
         return _frame_bands(x, window, bank, hop, power, scale, "")
-    backend = _kernel_backend(x, _frames(window, bank, hop, power))
+    backend = _kernel_backend(given, _frames(window, bank, hop, power))
     if not backend:
-        return by_transform(x, window, bank, hop, power, scale)
+        return by_transform(given, window, bank, hop, power, scale)
     return _frame_bands(x, window, bank, hop, power, scale, backend)
 
 
-def has_kernel(x: torch.Tensor) -> bool:
+def has_kernel(given: Operand) -> bool:
     """Returns whether kernels may transform frames of a signal, or compiled code may ask."""
-    if torch.compiler.is_compiling():
-        return True
-    return bool(kernel_backend(x.device))
+    return given.is_in_graph or bool(given.kernel_backend())
 
 
 def by_transform(
-    x: torch.Tensor,
+    given: Operand,
     window: torch.Tensor,
     bank: torch.Tensor | None,
     hop: int,
@@ -136,18 +138,20 @@ def by_transform(
     scale: float,
 ) -> torch.Tensor:
     """Computes `frame_bands` by a transform of frames, and operations of torch around it."""
-    return by_spectra(_spectra(x, window, hop, scale), bank, power)
+    return _powers(given, _values_by_transform(given, window, hop, scale), bank, power)
 
 
-def by_spectra(spectra: torch.Tensor, bank: torch.Tensor | None, power: int) -> torch.Tensor:
+def _powers(given: Operand, spectra: Values, bank: torch.Tensor | None, power: int) -> torch.Tensor:
     """Computes `frame_bands` from spectra [B, T, N // 2 + 1]."""
-    # abs() has the derivative 0 at 0, unlike a square root.
-    squares = spectra.real.square() + spectra.imag.square() if power == 2 else None
-    powers = (spectra.abs() if squares is None else squares).mT
+    if power == 2:
+        real, imag = parts_of_values(spectra)
+        powers = real.square() + imag.square()
+    else:  # abs() has the derivative 0 at 0, unlike a square root
+        powers = given.joined(spectra).abs()
     if bank is None:
-        return powers
+        return powers.mT
     with autocast.switched_off(powers.device):
-        return torch.matmul(bank.mT, powers)
+        return torch.matmul(bank.mT, powers.mT)
 
 
 def recipe_for(count: int, frames: Frames) -> Any:
@@ -164,20 +168,22 @@ def _frames(window: torch.Tensor, bank: torch.Tensor | None, hop: int, power: in
     return Frames(operator.index(window.shape[0]), hop, power, bands)
 
 
-def _spectra(x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0) -> torch.Tensor:
+def _values_by_transform(given: Operand, window: torch.Tensor, hop: int, scale: float) -> Values:
     if scale != 1.0:
         window = window * scale
-    return rfft(cut_frames(x, window.shape[0], hop) * window)
+    frames = cut_frames(given.like, window.shape[0], hop) * window
+    call = Call("r2c", False, (frames.shape[-1],), (frames.ndim - 1,))
+    return transformed_values(given.of(frames), call)
 
 
 def _is_followed(tensors: Sequence[torch.Tensor]) -> bool:
     return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 
-def _kernel_backend(x: torch.Tensor, frames: Frames) -> str:
+def _kernel_backend(given: Operand, frames: Frames) -> str:
     """Returns the backend whose kernel does the work, or "" where a transform does."""
-    name = kernel_backend(x.device)
-    return name if name and _recipe(x.shape, frames) is not None else ""
+    name = given.kernel_backend()
+    return name if name and _recipe(given.like.shape, frames) is not None else ""
 
 
 def _recipe(x: Sequence[int], frames: Frames) -> Any:
@@ -237,7 +243,7 @@ def _launched(
     In eager mode results are views; compiled code knows their strides beforehand.
     """
     x, is_eager = tensors[0], bool(backend)
-    backend = backend or _kernel_backend(x, frames)
+    backend = backend or _kernel_backend(operand_of(x), frames)
     recipe = _recipe(x.shape, frames) if backend else None
     if recipe is None:
         return None
@@ -311,8 +317,9 @@ def _frame_spectra(
     if found is not None:
         return found[0], found[1]
     with autocast.switched_off(x.device):
-        spectra = _spectra(x, window, hop, scale)
-    return owned(spectra.real), owned(spectra.imag)
+        values = _values_by_transform(operand_of(x), window, hop, scale)
+    real, imag = parts_of_values(values)
+    return owned(real), owned(imag)
 
 
 @_frame_spectra.register_fake
@@ -333,7 +340,8 @@ def _spectra_backward(ctx: Any, of_real: torch.Tensor, of_imag: torch.Tensor) ->
     n, hop = window.shape[0], ctx.hop
     weights = ctx.scale * interior(of_real, n, 0.5)
     halved = [part * weights for part in (of_real, of_imag)]
-    frames = c2r(join_to_read(*halved), (n,), (2,), True, "forward")
+    given = operand_of(of_real)
+    (frames,) = transformed_values(given.of(*halved), Call("c2r", True, (n,), (2,), "forward"))
     of_x = of_window = None
     if ctx.needs_input_grad[0]:
         of_x = overlap_add(frames * window, hop)
@@ -376,7 +384,7 @@ def _frame_bands(
     if found is not None:
         return found[0]
     with autocast.switched_off(x.device):
-        return owned(by_transform(x, window, bank, hop, power, scale))
+        return owned(by_transform(operand_of(x), window, bank, hop, power, scale))
 
 
 @_frame_bands.register_fake
@@ -405,7 +413,8 @@ def _bands_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         for place in needed:
             value = values[place] if is_twice else values[place].detach()
             values[place] = value.view_as(value).requires_grad_()
-        y = by_transform(*values, *ctx.settings)
+        x, window, bank = values
+        y = by_transform(operand_of(x), window, bank, *ctx.settings)
         wanted = [values[place] for place in needed]
         found = torch.autograd.grad(y, wanted, grad, create_graph=is_twice)
     gradients: list[torch.Tensor | None] = [None] * 7

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from trnfft.complex.sharded import placement_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.operand import Operand
 
 Function = Callable[..., Any]
 
@@ -43,12 +44,12 @@ def of_shards(
     return FUNCTIONS["apply"](function, x, dims, *arguments, **named)
 
 
-def takes_shards(layer: torch.nn.Module, x: torch.Tensor | ComplexTensor) -> bool:
+def takes_shards(layer: torch.nn.Module, x: Operand) -> bool:
     """Returns whether a layer can compute each shard of a DTensor, because no parameter is split.
 
     With split parameters the layer computes DTensors, by torch's rules for operators.
     """
-    if not is_sharded(x):
+    if not x.is_sharded:
         return False
     placed = [placement_of(value) for value in (*layer.parameters(), *layer.buffers())]
     return all(p.is_replicate() for each in placed if each is not None for p in each[1])

@@ -1,26 +1,13 @@
-"""What operators of kernels share: the backend and the recipe of a launch, and rules of vmap."""
+"""What operators of kernels share: the recipe of a launch, and rules of vmap."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trnfft.backends.choice import named
-from trnfft.base import config
-from trnfft.base.devices import backend_for
-
 if TYPE_CHECKING:
     from trnfft.planner import kinds
-
-
-def kernel_backend(device: torch.device, precisions: Sequence[str] = ("fast",)) -> str:
-    """Returns the backend of the context, or "" where it has no kernels in its precision."""
-    if config.get_precision() not in precisions:
-        return ""
-    name = backend_for(device)
-    return name if named(name).has_kernels else ""
 
 
 def recipe_for(kind: kinds.Kind, batch: int, precision: str = "fast") -> Any:

@@ -15,39 +15,34 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
-from trnfft.base.devices import backend_for
-from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
-from trnfft.ops.operators import batched, kernel_backend, recipe_for
+from trnfft.ops.operand import Operand, operand_of
+from trnfft.ops.operators import batched, recipe_for
 from trnfft.ops.reference import reference_of
-from trnfft.ops.transforms import c2c, owned
+from trnfft.ops.transforms import owned, transformed_parts
 from trnfft.planner import kinds
 
 if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
 
 
-def takes(x: torch.Tensor) -> bool:
+def takes(x: Operand) -> bool:
     """Returns whether a kernel may compute `real_fft2`, or compiled code may ask.
 
     float16 and bfloat16 have to be converted to float32 for it.
     """
-    if torch.compiler.is_compiling():
-        if x.device.type == "neuron":  # whose compiler accepts only launches that trnfft names
-            return False
-    elif not named(backend_for(x.device)).has_kernels or torch.jit.is_tracing():
+    if x.mode == "traced" or x.is_sharded or len(x.parts) == 2:
         return False
-    is_plain = (
-        x.dtype in (torch.float16, torch.bfloat16, torch.float32)
-        and x.numel() > 0
-        and not is_sharded(x)
-        and not isinstance(x, ComplexTensor)
-    )
-    return is_plain and (torch.compiler.is_compiling() or bool(_kernel_backend(x)))
+    if x.is_in_graph and x.like.device.type == "neuron":  # whose compiler accepts only launches
+        return False  # that trnfft names
+    if x.like.dtype not in (torch.float16, torch.bfloat16, torch.float32) or x.like.numel() == 0:
+        return False
+    return x.is_in_graph or bool(_kernel_backend(x))
 
 
-def real_fft2(x: torch.Tensor) -> torch.Tensor:
+def real_fft2(x: Operand) -> torch.Tensor:
     """Computes the real part of `fft2` along the last two axes. Differentiable, also twice.
 
     Args:
@@ -58,21 +53,22 @@ def real_fft2(x: torch.Tensor) -> torch.Tensor:
     """
     if not takes(x):
         return by_transform(x)
-    if torch.compiler.is_compiling():
-        return _real_fft2(x, "")
-    return _Mixed.apply(x, _kernel_backend(x))  # type: ignore[no-any-return]
+    if x.is_in_graph:
+        return _real_fft2(x.like, "")
+    return _Mixed.apply(x.like, _kernel_backend(x))  # type: ignore[no-any-return]
 
 
-def by_transform(x: torch.Tensor) -> torch.Tensor:
+def by_transform(x: Operand) -> torch.Tensor:
     """Computes `real_fft2` by a transform, and frees the imaginary part."""
-    spectra = c2c(x, tuple(x.shape[-2:]), (x.ndim - 2, x.ndim - 1), False, "backward")
-    return spectra.real.clone(memory_format=torch.contiguous_format)
+    ndim, sizes = x.like.ndim, tuple(x.like.shape[-2:])
+    real, _ = transformed_parts(x, Call("c2c", False, sizes, (ndim - 2, ndim - 1)))
+    return real.clone(memory_format=torch.contiguous_format)
 
 
-def _kernel_backend(x: torch.Tensor) -> str:
+def _kernel_backend(x: Operand) -> str:
     """Returns the backend whose kernel computes the planes, or "" where a transform does."""
-    name = kernel_backend(x.device)
-    return name if name and _recipe(x) is not None else ""
+    name = x.kernel_backend()
+    return name if name and _recipe(x.like) is not None else ""
 
 
 def _recipe(x: torch.Tensor) -> Any:
@@ -92,11 +88,12 @@ def reference(
 @torch.library.custom_op("trnfft::real_fft2", mutates_args=())
 def _real_fft2(x: torch.Tensor, backend: str) -> torch.Tensor:
     """Computes `real_fft2` for a backend, or for "" by the choice of this call."""
-    backend = backend or _kernel_backend(x)
+    given = operand_of(x)
+    backend = backend or _kernel_backend(given)
     recipe = _recipe(x) if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
-            return owned(by_transform(x))
+            return owned(by_transform(given))
     (y,) = named(backend).run(recipe, (x.reshape(-1, *x.shape[-2:]),))
     return owned(y.reshape(x.shape))
 
@@ -111,7 +108,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-    return real_fft2(grad), None
+    return real_fft2(operand_of(grad)), None
 
 
 _real_fft2.register_autograd(_backward, setup_context=_setup)
@@ -130,7 +127,7 @@ class _Mixed(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        return real_fft2(tangents[0])
+        return real_fft2(operand_of(tangents[0]))
 
 
 _real_fft2.register_vmap(batched(_real_fft2, 1))

@@ -50,10 +50,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.backends.backend import Parts
+from trnfft.backends.backend import Call, Parts
 from trnfft.backends.device_tables import tables_like
-from trnfft.complex.kinds import made_of
-from trnfft.ops.transforms import c2c, c2r, r2c
+from trnfft.ops.operand import Operand
+from trnfft.ops.transforms import transformed_parts, transformed_values
 
 SQRT2 = 2**0.5
 
@@ -98,13 +98,13 @@ class RealTransform:
         return tuple(dim + x.ndim for dim in self.dims)
 
 
-def transformed(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
-    """Returns the transform of a real tensor in float32 or float64. Differentiable."""
-    return (_type_1, _type_2, _type_3, _type_4)[asked.type - 1](x, asked)
+def transformed(given: Operand, asked: RealTransform) -> torch.Tensor:
+    """Returns the transform of real numbers in float32 or float64. Differentiable."""
+    return (_type_1, _type_2, _type_3, _type_4)[asked.type - 1](given, asked)
 
 
-def _type_1(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
-    weights = []
+def _type_1(given: Operand, asked: RealTransform) -> torch.Tensor:
+    x, weights = given.like, []
     if asked.is_orthogonal and not asked.is_sine:
         for dim, n in zip(asked.dims, asked.sizes, strict=True):
             weights.append(tables_like(x, _edges, n, -dim - 1))
@@ -113,8 +113,12 @@ def _type_1(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
     for dim in asked.dims:
         x = _odd_images(x, dim) if asked.is_sine else _even_images(x, dim)
     dims = asked.whole_dims(x)
-    spectrum = r2c(x, tuple(x.shape[dim] for dim in dims), dims, False, "backward")
-    y, sign = _sines(spectrum, len(dims)) if asked.is_sine else (spectrum.real, 1)
+    sizes = tuple(x.shape[dim] for dim in dims)
+    real, imag = transformed_parts(given.of(x), Call("r2c", False, sizes, dims))
+    y, sign = real, 1
+    if asked.is_sine:  # i^-d, whose sign the product of the sines has
+        y = imag if len(dims) % 2 else real
+        sign = 1 if len(dims) % 4 in (0, 3) else -1
     for dim, n in zip(asked.dims, asked.sizes, strict=True):
         y = y.narrow(dim, int(asked.is_sine), n)
     y = y * (sign * asked.scale)
@@ -134,17 +138,13 @@ def _odd_images(x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([zero, x, zero, -x.flip(dim)], dim)
 
 
-def _sines(spectrum: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
-    part = spectrum.imag if count % 2 else spectrum.real
-    return part, 1 if count % 4 in (0, 3) else -1
-
-
-def _type_2(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+def _type_2(given: Operand, asked: RealTransform) -> torch.Tensor:
+    x = given.like
     for dim in asked.dims:
         even, odd = _every_second(x, dim, 0), _every_second(x, dim, 1)
         x = torch.cat([even, _signed(odd.flip(dim), asked)], dim)
-    v = r2c(x, asked.sizes, asked.whole_dims(x), False, "backward")
-    parts: Parts = (v.real, v.imag)
+    call = Call("r2c", False, asked.sizes, asked.whole_dims(x))
+    parts = transformed_parts(given.of(x), call)
     for dim, n in zip(asked.dims[:-1], asked.sizes[:-1], strict=True):
         parts = _with_mirrored(parts, dim, asked.twiddles(x, dim, n))
     real, imag = parts
@@ -172,9 +172,8 @@ def _opposite(x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([first, rest.flip(dim)], dim)
 
 
-def _type_3(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
-    if asked.is_sine:
-        x = x.flip(asked.dims)
+def _type_3(given: Operand, asked: RealTransform) -> torch.Tensor:
+    x = given.like.flip(asked.dims) if asked.is_sine else given.like
     dim, n = asked.dims[-1], asked.sizes[-1]
     cosine, sine = asked.twiddles(x, dim, n)
     first, backwards = (part.narrow(dim, 0, n // 2 + 1) for part in (x, _from_zero(x, dim)))
@@ -183,7 +182,8 @@ def _type_3(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
         cosine, sine = asked.twiddles(x, dim, n)
         a, b = real + _from_zero(imag, dim), imag - _from_zero(real, dim)
         real, imag = cosine * a - sine * b, sine * a + cosine * b
-    y = c2r(made_of(real, imag, x), asked.sizes, asked.whole_dims(x), True, "forward")
+    call = Call("c2r", True, asked.sizes, asked.whole_dims(x), "forward")
+    (y,) = transformed_values(given.of(real, imag), call)
     for dim, n in zip(asked.dims, asked.sizes, strict=True):
         even, odd = y.narrow(dim, 0, (n + 1) // 2), y.narrow(dim, (n + 1) // 2, n // 2)
         y = _interleaved(even, _signed(odd.flip(dim), asked), dim)
@@ -196,35 +196,35 @@ def _from_zero(x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([torch.zeros_like(x.narrow(dim, 0, 1)), rest.flip(dim)], dim)
 
 
-def _type_4(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+def _type_4(given: Operand, asked: RealTransform) -> torch.Tensor:
     for dim, n in zip(asked.dims, asked.sizes, strict=True):
         # not x.shape[dim], of which compiled code may not know the number
-        x = (_type_4_odd if n % 2 else _type_4_even)(x, dim, n, asked)
-    return x
+        given = given.of((_type_4_odd if n % 2 else _type_4_even)(given, dim, n, asked))
+    return given.like
 
 
-def _type_4_even(x: torch.Tensor, dim: int, n: int, asked: RealTransform) -> torch.Tensor:
+def _type_4_even(given: Operand, dim: int, n: int, asked: RealTransform) -> torch.Tensor:
+    x = given.like
     a, b = _every_second(x, dim, 0), _every_second(x, dim, 1).flip(dim)
     a, b = (b, a) if asked.is_sine else (a, b)
     scale = asked.scale_along(dim)
     cosine, sine, last_cosine, last_sine = tables_like(x, _halves, n, -dim - 1, scale)
-    z = made_of(a * cosine + b * sine, b * cosine - a * sine, x)
-    z = c2c(z, (n // 2,), (dim + x.ndim,), False, "backward")
-    real = z.real * last_cosine + z.imag * last_sine
-    imag = z.real * last_sine - z.imag * last_cosine
+    z = given.of(a * cosine + b * sine, b * cosine - a * sine)
+    z_real, z_imag = transformed_parts(z, Call("c2c", False, (n // 2,), (dim + x.ndim,)))
+    real = z_real * last_cosine + z_imag * last_sine
+    imag = z_real * last_sine - z_imag * last_cosine
     return _interleaved(real, _signed(imag.flip(dim), asked), dim)
 
 
-def _type_4_odd(x: torch.Tensor, dim: int, n: int, asked: RealTransform) -> torch.Tensor:
+def _type_4_odd(given: Operand, dim: int, n: int, asked: RealTransform) -> torch.Tensor:
+    x = given.like
     backwards = x.flip(dim)
     x, backwards = (backwards, x) if asked.is_sine else (x, backwards)
     scale = asked.scale_along(dim)
     signs, cosine, sine = tables_like(x, _chan_ho, n, -dim - 1, scale, asked.is_sine)
     u = _every_second(torch.cat([x, -backwards, -x], dim), dim, n // 2).narrow(dim, 0, n) * signs
-    v = r2c(u, (n,), (dim + x.ndim,), False, "backward")
-    real, imag = (
-        torch.cat([part.narrow(dim, 1, n // 2).flip(dim), part], dim) for part in (v.real, v.imag)
-    )
+    half = transformed_parts(given.of(u), Call("r2c", False, (n,), (dim + x.ndim,)))
+    real, imag = (torch.cat([part.narrow(dim, 1, n // 2).flip(dim), part], dim) for part in half)
     return real * cosine + imag * sine
 
 

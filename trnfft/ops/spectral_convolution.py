@@ -30,14 +30,15 @@ from trnfft.base import cache, config
 from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import is_forward_mode, keep_from_compiler
 from trnfft.complex.dispatch import Parts
-from trnfft.complex.kinds import is_native, made_of
-from trnfft.complex.parts import each_part
+from trnfft.complex.given_parts import PART_DTYPE_OF
+from trnfft.complex.parts import Values, parts_of_values
 from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
-from trnfft.ops.operators import kernel_backend, one_by_one, recipe_for
+from trnfft.ops.operand import Operand, operand_of
+from trnfft.ops.operators import one_by_one, recipe_for
 from trnfft.ops.reference import reference_of
-from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
+from trnfft.ops.transforms import owned, transformed, transformed_values
 from trnfft.planner import kinds
 
 if TYPE_CHECKING:
@@ -48,59 +49,61 @@ _BY_TRANSFORMS = "spectral_gradients_by_transforms"  # a step of graphs that is 
 Kind = Literal["", "keeps", "gradients"]  # of a launch: the arguments of its plan
 
 
-def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = False) -> torch.Tensor:
+def spectral_convolution(given: Operand, weight: Parts, is_centered: bool = False) -> torch.Tensor:
     """Mixes the channels of the lowest frequencies of real data. Differentiable, also twice.
 
     Args:
-        x: float32 or float64, [B, Ci, *points].
-        weight: both parts, of the dtype of x, [Ci, Co, *frequencies]. Along the last axis they are
-            0, 1, ..., along other axes 0, 1, ... and then the negative ones, which are as many or
-            one less.
+        given: float32 or float64, [B, Ci, *points].
+        weight: both parts, of the dtype of the data, [Ci, Co, *frequencies]. Along the last axis
+            they are 0, 1, ..., along other axes 0, 1, ... and then the negative ones, which are as
+            many or one less.
         is_centered: whether the negative ones come first.
 
     Returns:
         [B, Co, *points].
     """
-    real, imag = weight
-    if not are_plain(x, real, imag):
-        with autocast.switched_off(x.device):
-            return by_transforms(x, weight, is_centered)[0]
+    x, (real, imag) = given.like, weight
+    if not are_plain(given, real, imag):
+        return _without_autocast(given, weight, is_centered)
     keeps = torch.is_grad_enabled() and (real.requires_grad or imag.requires_grad)
-    if torch.compiler.is_compiling():
-        if is_neuron_graph(x.device):
-            return _in_neuron_graph(x, weight, is_centered, keeps)
+    if given.is_neuron_graph:
+        return _in_neuron_graph(given, weight, is_centered, keeps)
+    if given.is_in_graph:
         if not keeps:
             return _convolution(x, real, imag, is_centered, False, "")
         return _kept(x, real, imag, is_centered, "")[0]  # type: ignore[no-any-return]
-    backend = _kernel_backend(x, real, keeps)
+    backend = _kernel_backend(given, real, keeps)
     # Operators switch autocast off in the backward pass, too. They have no forward mode.
     is_operator = backend or autocast.is_on(x.device)
     if not is_operator or is_forward_mode():
-        with autocast.switched_off(x.device):
-            return by_transforms(x, weight, is_centered)[0]
+        return _without_autocast(given, weight, is_centered)
     if keeps:
         return _Kept.apply(x, real, imag, is_centered, backend)[0]  # type: ignore[no-any-return]
     return _Convolution.apply(x, real, imag, is_centered, False, backend)  # type: ignore[no-any-return]
 
 
-def _in_neuron_graph(
-    x: torch.Tensor, weight: Parts, is_centered: bool, keeps: bool
-) -> torch.Tensor:
+def _without_autocast(given: Operand, weight: Parts, is_centered: bool) -> torch.Tensor:
+    with autocast.switched_off(given.like.device):
+        return by_transforms(given, weight, is_centered)[0]
+
+
+def _in_neuron_graph(given: Operand, weight: Parts, is_centered: bool, keeps: bool) -> torch.Tensor:
     """Computes `spectral_convolution` in a graph of TorchNeuron, in one launch if plans say so."""
     from trnfft.ops import neuron_graph, neuron_launches  # here: they load torch's compiler
 
     neuron_graph.check_shapes_are_static()
+    x = given.like
     # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
     sizes, shape = (tuple(map(operator.index, tensor.shape)) for tensor in (x, weight.real))
     is_followed = torch.is_grad_enabled() and x.requires_grad
     forward = _step(sizes, shape, is_centered, keeps, x.device)
     if not forward:
-        return by_transforms(x, weight, is_centered)[0]
+        return by_transforms(given, weight, is_centered)[0]
     backward = ""
     if keeps or is_followed:
         backward = _backward_step(sizes, shape, is_centered, keeps)
         if not backward:
-            return by_transforms(x, weight, is_centered)[0]
+            return by_transforms(given, weight, is_centered)[0]
     results: list[tuple[int, ...]] = [(sizes[0], shape[1], math.prod(sizes[2:]))]
     if keeps:
         results.append((sizes[0], math.prod(shape[2:]), 2, shape[0]))
@@ -154,11 +157,12 @@ def _backward_step(
     return neuron_launches.Step(recipe, inverse=not keeps).text()
 
 
-def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
+def _kernel_backend(given: Operand, weight: torch.Tensor, keeps: bool) -> str:
     """Returns the backend with a kernel for the layer or its gradients, or "" without one."""
-    name = kernel_backend(x.device, PRECISIONS)
+    name = given.kernel_backend(PRECISIONS)
     if not name:
         return ""
+    x = given.like
     kinds: tuple[Kind, ...] = ("keeps", "gradients") if keeps else ("",)
     recipes = [_recipe(tuple(x.shape), tuple(weight.shape), False, kind) for kind in kinds]
     return "" if all(recipe is None for recipe in recipes) else name
@@ -180,51 +184,49 @@ def _recipe(
 # By two transforms, and operations of torch between them.
 
 
-def by_transforms(
-    x: torch.Tensor, weight: Parts, is_centered: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def by_transforms(given: Operand, weight: Parts, is_centered: bool) -> tuple[torch.Tensor, Values]:
     """Computes `spectral_convolution` by two transforms; returns its kept frequencies, too."""
-    counts, lengths = weight.real.shape[2:], tuple(x.shape[2:])
-    low = kept_spectrum(x, counts, is_centered)
+    low = kept_spectrum(given, weight.real.shape[2:], is_centered)
     mixed = mix_channels(low, weight)
-    return inverse_of_kept(mixed, lengths, is_centered), low
+    return inverse_of_kept(given, mixed, tuple(given.like.shape[2:]), is_centered), low
 
 
-def kept_spectrum(x: torch.Tensor, counts: Sequence[int], is_centered: bool) -> torch.Tensor:
+def kept_spectrum(given: Operand, counts: Sequence[int], is_centered: bool) -> Values:
     """Returns the lowest frequencies of real data [B, C, *points] in the order of the weight."""
-    dims = tuple(range(2, x.ndim))
-    spectrum = r2c(x, tuple(x.shape[2:]), dims, False, "backward")
-    return kept_of(spectrum, counts, is_centered)
+    lengths = tuple(given.like.shape[2:])
+    call = Call("r2c", False, lengths, tuple(range(2, given.like.ndim)))
+    return kept_of(transformed_values(given, call), counts, is_centered)
 
 
-def kept_of(spectrum: torch.Tensor, counts: Sequence[int], is_centered: bool) -> torch.Tensor:
+def kept_of(spectrum: Values, counts: Sequence[int], is_centered: bool) -> Values:
     """Returns the lowest frequencies of half a spectrum in the order of the weight."""
-    low = lowest(spectrum[..., : counts[-1]], signed_counts(counts))
+    cut = tuple([part[..., : counts[-1]] for part in spectrum])
+    low = lowest(cut, signed_counts(counts))
     return _rolled(low, counts, 1) if is_centered else low
 
 
-def inverse_of_kept(low: torch.Tensor, lengths: tuple[int, ...], is_centered: bool) -> torch.Tensor:
+def inverse_of_kept(
+    given: Operand, low: Values, lengths: tuple[int, ...], is_centered: bool
+) -> torch.Tensor:
     """Returns real data [B, C, *lengths] whose spectrum is 0 but for its lowest frequencies."""
     spectrum = spectrum_of(low, lengths, is_centered)
-    dims = tuple(range(2, 2 + len(lengths)))
-    return c2r(spectrum, lengths, dims, True, "backward")
+    call = Call("c2r", True, lengths, tuple(range(2, 2 + len(lengths))))
+    return transformed(given.of(*spectrum), call)
 
 
-def spectrum_of(low: torch.Tensor, lengths: tuple[int, ...], is_centered: bool) -> torch.Tensor:
+def spectrum_of(low: Values, lengths: tuple[int, ...], is_centered: bool) -> Values:
     """Returns the inverse of `kept_of`, with zeros; along the last axis they may be left out."""
-    counts = low.shape[2:]
+    counts = low[0].shape[2:]
     if is_centered:
         low = _rolled(low, counts, -1)
     return spread(low, signed_counts(counts), lengths)
 
 
-def _rolled(low: torch.Tensor, counts: Sequence[int], sign: int) -> torch.Tensor:
+def _rolled(low: Values, counts: Sequence[int], sign: int) -> Values:
     """Returns frequencies with the negative ones first, or last for the sign -1."""
     dims = tuple(range(2, 1 + len(counts)))
     shifts = tuple(sign * (count // 2) for count in counts[:-1])
-    if not dims:
-        return low
-    return each_part(lambda part: part.roll(shifts, dims), low)
+    return tuple([part.roll(shifts, dims) for part in low]) if dims else low
 
 
 def signed_counts(counts: Sequence[int]) -> list[tuple[int, int]]:
@@ -232,7 +234,7 @@ def signed_counts(counts: Sequence[int]) -> list[tuple[int, int]]:
     return [(count - count // 2, count // 2) for count in counts[:-1]]
 
 
-def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.Tensor:
+def lowest(spectrum: Values, signed: Sequence[tuple[int, int]]) -> Values:
     """Returns the lowest frequencies of a spectrum [B, C, ..., F] in all dimensions but the last.
 
     Args:
@@ -248,12 +250,10 @@ def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.T
             part = torch.cat(ends, dim)
         return part
 
-    return each_part(cut, spectrum)
+    return tuple([cut(part) for part in spectrum])
 
 
-def spread(
-    low: torch.Tensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
-) -> torch.Tensor:
+def spread(low: Values, signed: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Values:
     """Returns the inverse of `lowest`: a spectrum of these sizes, with zeros elsewhere."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:
@@ -263,29 +263,28 @@ def spread(
             part = torch.cat([first, part.narrow(dim, positive, negative)], dim)
         return part
 
-    return each_part(pad, low)
+    return tuple([pad(part) for part in low])
 
 
-def mix_channels(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
+def mix_channels(spectrum: Values, weight: Parts) -> Values:
     """Returns the channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
     return _product("bi...,io...->bo...", spectrum, weight)
 
 
-def multiply(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
+def multiply(spectrum: Values, weight: Parts) -> Values:
     """Returns each channel multiplied by a number for every frequency, as `mix_channels` does."""
     return _product("bi...,i...->bi...", spectrum, weight)
 
 
-def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
-    """Returns a sum of products of complex numbers, of the kind of x, without autocast."""
-    other = y
-    if x.dtype != torch.complex64 or y.real.dtype != torch.float32:  # x.real takes a microsecond
-        dtype = x.real.dtype
-        other = Parts(y.real.to(dtype), y.imag.to(dtype))
-    if is_native(x):
-        return torch.einsum(sum, x, torch.complex(*other))
-    with autocast.switched_off(x.device):
-        return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
+def _product(sum: str, x: Values, y: Parts) -> Values:
+    """Returns a sum of products of complex numbers, held as x is, without autocast."""
+    dtype = PART_DTYPE_OF.get(x[0].dtype, x[0].dtype)
+    if y.real.dtype != dtype:
+        y = Parts(y.real.to(dtype), y.imag.to(dtype))
+    if len(x) == 1:
+        return (torch.einsum(sum, x[0], torch.complex(*y)),)
+    with autocast.switched_off(x[0].device):
+        return tuple(_product_of_parts(sum, Parts(*x), y))
 
 
 def _product_of_parts(sum: str, x: Parts, y: Parts) -> Parts:
@@ -305,9 +304,8 @@ def reference(
         weight = adjoint(weight)
     dims = tuple(range(2, 2 + len(layer.lengths)))
     spectrum = torch.fft.rfftn(x[0].unflatten(2, layer.lengths), dim=dims)
-    low = kept_of(spectrum, layer.kept, is_centered)
-    mixed = torch.einsum("bi...,io...->bo...", low, torch.complex(*weight))
-    mixed = spectrum_of(mixed, layer.lengths, is_centered)
+    low = kept_of((spectrum,), layer.kept, is_centered)
+    (mixed,) = spectrum_of(mix_channels(low, weight), layer.lengths, is_centered)
     y = torch.fft.irfftn(mixed, layer.lengths, dims).flatten(2)
     if is_gradient:
         parts = by_weight(low, x[1], layer.kept, layer.lengths)
@@ -329,12 +327,12 @@ def _convolution(
 ) -> torch.Tensor:
     """Computes `spectral_convolution`, or that with the adjoint weight; backend: "" to choose."""
     forward = real.transpose(0, 1) if is_adjoint else real
-    backend = backend or _kernel_backend(x, forward, False)
+    given = operand_of(x)
+    backend = backend or _kernel_backend(given, forward, False)
     recipe = _recipe(tuple(x.shape), tuple(forward.shape), is_centered) if backend else None
     if recipe is None:
         weight = adjoint(Parts(real, imag)) if is_adjoint else Parts(real, imag)
-        with autocast.switched_off(x.device):
-            return owned(by_transforms(x, weight, is_centered)[0])
+        return owned(_without_autocast(given, weight, is_centered))
     parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
     (y,) = named(backend).run(recipe, parts, is_adjoint)
     return owned(y.reshape(x.shape[0], forward.shape[1], *x.shape[2:]))
@@ -345,11 +343,12 @@ def _kept(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, is_centered: bool, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the convolution, and the kept frequencies of x as [B, frequencies, part, Ci]."""
-    backend = backend or _kernel_backend(x, real, True)
+    given = operand_of(x)
+    backend = backend or _kernel_backend(given, real, True)
     recipe = _recipe(tuple(x.shape), tuple(real.shape), is_centered, "keeps") if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
-            y, low = by_transforms(x, Parts(real, imag), is_centered)
+            y, low = by_transforms(given, Parts(real, imag), is_centered)
         return owned(y), by_frequency(low)
     parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
     y, spectra = named(backend).run(recipe, parts)
@@ -368,7 +367,7 @@ def _gradients(
     """Returns the gradients of x and of both parts of the weight."""
     lengths = tuple(grad.shape[2:])
     x = (grad.shape[0], real.shape[0], *lengths)
-    backend = backend or kernel_backend(grad.device, PRECISIONS)
+    backend = backend or operand_of(grad).kernel_backend(PRECISIONS)
     recipe = _recipe(x, tuple(real.shape), is_centered, "gradients") if backend else None
     if recipe is None:
         with autocast.switched_off(grad.device):
@@ -384,9 +383,9 @@ def gradients_by_transforms(
     grad: torch.Tensor, spectra: torch.Tensor, weight: Parts, is_centered: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Computes `_gradients` by operations that have derivatives."""
-    counts, lengths = weight.real.shape[2:], tuple(grad.shape[2:])
-    of_grad = kept_spectrum(grad, counts, is_centered)
-    by_x = inverse_of_kept(mix_channels(of_grad, adjoint(weight)), lengths, is_centered)
+    counts, lengths, given = weight.real.shape[2:], tuple(grad.shape[2:]), operand_of(grad)
+    of_grad = kept_spectrum(given, counts, is_centered)
+    by_x = inverse_of_kept(given, mix_channels(of_grad, adjoint(weight)), lengths, is_centered)
     return by_x, *by_weight(of_grad, spectra, counts, lengths)
 
 
@@ -404,14 +403,11 @@ def _gradients_by_launches(
     with autocast.switched_off(grad.device):
         forward = Call("r2c", False, lengths, precision="fast")
         halves = backend.r2c((grad.unflatten(2, lengths),), forward)
-        of_grad = Parts(*(kept_of(half, counts, is_centered) for half in halves))
-        mixed = _product_of_parts("bi...,io...->bo...", of_grad, adjoint(weight))
+        of_grad = kept_of(halves, counts, is_centered)
+        spectra = spectrum_of(mix_channels(of_grad, adjoint(weight)), lengths, is_centered)
         missing = (0, lengths[-1] // 2 + 1 - counts[-1])
-        spectra = [
-            torch.nn.functional.pad(spectrum_of(part, lengths, is_centered), missing)
-            for part in mixed
-        ]
-        (by_x,) = backend.c2r(tuple(spectra), Call("c2r", True, lengths, precision="fast"))
+        spectra = tuple([torch.nn.functional.pad(part, missing) for part in spectra])
+        (by_x,) = backend.c2r(spectra, Call("c2r", True, lengths, precision="fast"))
         found = [by_x.flatten(2)]
         if kept:
             parts = by_weight(of_grad, kept[0], counts, lengths)
@@ -425,7 +421,7 @@ def adjoint(weight: Parts) -> Parts:
 
 
 def by_weight(
-    of_grad: torch.Tensor | Parts,
+    of_grad: Values,
     spectra: torch.Tensor,
     counts: Sequence[int],
     lengths: tuple[int, ...],
@@ -433,15 +429,14 @@ def by_weight(
     """Returns the gradient of the weight from the kept frequencies of grad, and those of x."""
     parts = _by_channels(spectra, counts)
     conjugates = Parts(parts.real, -parts.imag)
-    multiply: Any = _product_of_parts if isinstance(of_grad, Parts) else _product
-    product = multiply("bo...,bi...->io...", of_grad, conjugates)
+    real, imag = parts_of_values(_product("bo...,bi...->io...", of_grad, conjugates))
     factors = _inverse_factors(spectra, lengths, counts[-1])
-    return Parts(product.real * factors, product.imag * factors)
+    return Parts(real * factors, imag * factors)
 
 
-def by_frequency(low: torch.Tensor) -> torch.Tensor:
+def by_frequency(low: Values) -> torch.Tensor:
     """Returns kept frequencies [B, C, *frequencies] as a kernel does, [B, frequencies, part, C]."""
-    parts = torch.stack([low.real, low.imag], 1).flatten(3)
+    parts = torch.stack(parts_of_values(low), 1).flatten(3)
     return parts.permute(0, 3, 1, 2).contiguous()
 
 
@@ -510,9 +505,9 @@ def _backward_of_kept(ctx: Any, grad: Any, of_spectra: Any) -> tuple[Any, ...]:
             found = list(gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
     if of_spectra is not None:
         parts = _by_channels(of_spectra, real.shape[2:])
-        low = made_of(*parts, grad if grad is not None else real)
         factors = _inverse_factors(real, ctx.lengths, real.shape[-1])
-        more = inverse_of_kept(each_part(lambda p: p / factors, low), ctx.lengths, ctx.is_centered)
+        low = tuple([part / factors for part in parts])
+        more = inverse_of_kept(operand_of(of_spectra), low, ctx.lengths, ctx.is_centered)
         by_x = found[0]
         found[0] = more if by_x is None else by_x + more
     return (*found, None, None)

@@ -22,16 +22,14 @@ from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_view
 from trnfft.backends.choice import backend_of, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import config
-from trnfft.base.devices import backend_for
-from trnfft.complex.kinds import has_native, native_of
-from trnfft.complex.parts import join_to_read, parts_to_transform, to_transform
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.parts import Values, parts_of, parts_of_values, values_of
 from trnfft.ops import autocast, many_devices, traced
+from trnfft.ops.operand import Mode, Operand, mode_now, operand_of
 from trnfft.ops.operators import batched
 
 
 def c2c(
-    x: torch.Tensor | ComplexTensor,
+    x: torch.Tensor,
     sizes: tuple[int, ...],
     dims: tuple[int, ...],
     inverse: bool,
@@ -52,31 +50,36 @@ def c2c(
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
-    call = Call("c2c", inverse, sizes, dims, norm, "", planned)
-    return transformed(*to_transform(x), call)  # type: ignore[no-any-return]
+    return transformed(operand_of(x), Call("c2c", inverse, sizes, dims, norm, "", planned))
 
 
 def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> torch.Tensor:
     """Computes `c2c` of a real tensor; the last of `dims` keeps its N // 2 + 1 first numbers."""
-    call = Call("r2c", inverse, sizes, dims, norm)
-    return transformed(*to_transform(x), call)  # type: ignore[no-any-return]
+    return transformed(operand_of(x), Call("r2c", inverse, sizes, dims, norm))
 
 
 def c2r(
-    x: torch.Tensor | ComplexTensor,
-    sizes: tuple[int, ...],
-    dims: tuple[int, ...],
-    inverse: bool,
-    norm: str,
+    x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> torch.Tensor:
     """Computes `c2c` with a real result, from N // 2 + 1 first numbers of the last of `dims`."""
-    call = Call("c2r", inverse, sizes, dims, norm)
-    return transformed(*to_transform(x), call)  # type: ignore[no-any-return]
+    return transformed(operand_of(x), Call("c2r", inverse, sizes, dims, norm))
 
 
-def transformed(x: Parts, sharded: bool, call: Call) -> Any:
+def transformed(x: Operand, call: Call) -> torch.Tensor:
+    """Computes a transform, and returns a tensor of the kind that the operand gives.
+
+    Args:
+        x: the operand, with numbers in float32 or float64.
+        call: the transform, with a named norm.
+    """
+    if x.is_sharded:
+        return many_devices.call("transform", x.whole(), call)  # type: ignore[no-any-return]
+    return x.joined(transformed_values(x, call))
+
+
+def transformed_values(x: Operand, call: Call) -> Values:
     """Computes a transform in one of four ways.
 
     Many devices hold a DTensor. torch.fft takes any tensor as it is. Other backends take split
@@ -84,20 +87,27 @@ def transformed(x: Parts, sharded: bool, call: Call) -> Any:
     behind an operator, which compiled graphs contain.
 
     Args:
-        x: both parts of a ComplexTensor, or another tensor alone.
-        sharded: whether it is a DTensor, or a ComplexTensor of DTensors.
-        call: the transform, with a named norm.
+        x, call: as for `transformed`.
     """
-    if sharded:
-        return many_devices.call("transform", x[0], call)
-    if torch.jit.is_tracing():
-        x = tuple(map(traced.held, x))
-    backend, name, precision = _settings(x[0].device)
-    is_native = len(x) == 1 and call.kind != "c2r" and has_native(x[0].device, name)
-    if _takes_whole(backend, x[0], call):
-        native = is_native or call.kind == "c2r"
-        return backend.whole(x, call._replace(precision=precision), native)
-    return _by_parts(x, call, is_native, lambda parts: _computed(parts, call, backend, precision))
+    if x.is_sharded:
+        return values_of(transformed(x, call))
+    if x.mode == "traced":
+        x = x.of(*map(traced.held, x.parts))
+    if x.is_in_graph:  # which reads the settings of its context when it runs
+        return _by_parts(x, call, lambda parts: _by_operator(x, parts, call, None))
+    backend = named("torch" if x.precision == "double" else x.backend)
+    call = call._replace(precision=x.precision)
+    if _takes_whole(backend, x.like, call):
+        return backend.whole(x.parts, call, x.gives_native)
+    if _is_of_torch_operations(backend, x):
+        method = getattr(backend, call.kind)
+        return _by_parts(x, call, partial(method, call=call._replace(norm=call.scale)))
+    return _by_parts(x, call, lambda parts: _by_operator(x, parts, call, backend))
+
+
+def transformed_parts(x: Operand, call: Call) -> Parts:
+    """Returns both parts of `transformed_values`, of a transform with complex results."""
+    return parts_of_values(transformed_values(x, call))
 
 
 def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
@@ -106,37 +116,34 @@ def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
     It always uses an operator, and makes no complex tensor. A copy of this package inside another
     package, which torch's functions do not know, has only this function (packages/hugging_face).
     """
-    backend, _, precision = _settings(real.device)
-    call = Call("c2c", False, tuple(real.shape[-dims:]), (), 1.0, precision)
-    return _by_operator((real, imag), call, backend)
+    x = operand_of(real)
+    call = Call("c2c", False, tuple(real.shape[-dims:]), (), 1.0, x.precision)
+    name = "torch" if x.precision == "double" else x.backend
+    return _by_operator(x, (real, imag), call, named(name) if name else None)
 
 
-def prepared(x: torch.Tensor | ComplexTensor, call: Call) -> tuple[Callable[[Any], Any], str, str]:
+def prepared(x: Operand, call: Call) -> tuple[Callable[[Any], Any], str, str]:
     """Returns a transform of tensors like `x`, and the names of the backend and the precision.
 
     The numbers of `x` do not matter. The call has a named norm.
     """
-    (like, *_), sharded = to_transform(x)
-    device, precision = like.device, config.get_precision()
-    backend = backend_of(device, precision)
-    if sharded:
+    precision = config.get_precision()
+    backend = backend_of(x.like.device, precision)
+    if x.is_sharded:
         return partial(_across, call, backend.name, precision), backend.name, precision
     call = call._replace(precision=precision)
-    native = call.kind != "c2r" and has_native(device)
+    direct = _direct(x, call, backend)
 
-    def operator(x: Any) -> Any:
-        given, _ = to_transform(x)
-        is_native = native and len(given) == 1
-        return _by_parts(given, call, is_native, lambda parts: _by_operator(parts, call, backend))
-
-    direct = _direct(like, call, backend, native) or operator
-
-    def run(x: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return operator(x)
-        if torch.jit.is_tracing():
-            return operator(traced.held(x, range(x.ndim)))
-        return operator(x) if autocast.is_on(device) else direct(x)
+    def run(given: torch.Tensor) -> Any:
+        mode = mode_now()
+        if mode == "traced":
+            given = traced.held(given, range(given.ndim))
+        now = Operand(values_of(given), False, mode, *x[3:])
+        if direct is None or mode != "eager" or autocast.is_on(now.like.device):
+            return now.joined(
+                _by_parts(now, call, lambda parts: _by_operator(now, parts, call, backend))
+            )
+        return now.joined(direct(now))
 
     return run, backend.name, precision
 
@@ -149,62 +156,30 @@ def _across(call: Call, backend: str, precision: str, x: Any) -> Any:
         return many_devices.call("transform", x, call)
 
 
-def _direct(
-    like: torch.Tensor, call: Call, backend: Any, native: bool
-) -> Callable[[Any], Any] | None:
+def _direct(x: Operand, call: Call, backend: Backend) -> Callable[[Operand], Parts] | None:
     """Returns a planned transform without an operator, or None where the operator is needed."""
-    if _takes_whole(backend, like, call):
-
-        def whole(x: Any) -> Any:
-            given, _ = to_transform(x)
-            return backend.whole(given, call, call.kind == "c2r" or native and len(given) == 1)
-
-        return whole
-    if like.numel() == 0:  # there is nothing to plan
+    if _takes_whole(backend, x.like, call):
+        return lambda now: backend.whole(now.parts, call, now.gives_native)
+    if x.like.numel() == 0 or not backend.has_derivatives:  # there is nothing to plan
         return None
-    real = like.real if like.is_complex() else like
-    (moved,) = _moved_last((real,), call.dims, _given_sizes(call))
+    real = x.like.real if x.like.is_complex() else x.like
+    (moved,) = _moved_last((real,), call.dims, _given_sizes(call), x.mode)
     transform = backend.prepared(moved, call._replace(norm=call.scale))
-
-    def by_parts(x: Any) -> Any:
-        given, _ = to_transform(x)
-        return _by_parts(given, call, native and len(given) == 1, transform)
-
-    return by_parts if backend.has_derivatives else None
+    return lambda now: _by_parts(now, call, transform)
 
 
-def _by_parts(
-    x: Parts, call: Call, is_native: bool, transform: Callable[[Parts], Parts]
-) -> torch.Tensor:
-    """Transforms split parts with the dimensions last, and returns a whole tensor.
-
-    is_native: whether a complex result is native.
-    """
-    parts = x if len(x) == 2 or call.kind == "r2c" else _split(x[0])
-    if call.dims:
-        moved = _moved_last(parts, call.dims, _given_sizes(call))
-        results = _moved_back(transform(moved), call.dims)
-    else:
-        results = tuple([part.clone(memory_format=torch.contiguous_format) for part in parts])
-    if call.kind == "c2r":
-        return results[0]
-    return native_of(*results) if is_native else join_to_read(*results)
+def _by_parts(x: Operand, call: Call, transform: Callable[[Parts], Parts]) -> Parts:
+    """Transforms split parts with the dimensions last, and moves these back."""
+    parts = x.parts if len(x.parts) == 2 or call.kind == "r2c" else _split(x.like)
+    if not call.dims:
+        return tuple([part.clone(memory_format=torch.contiguous_format) for part in parts])
+    moved = _moved_last(parts, call.dims, _given_sizes(call), x.mode)
+    return _moved_back(transform(moved), call.dims)
 
 
-def _computed(parts: Parts, call: Call, backend: Any, precision: str) -> Parts:
-    """Transforms by the backend's own operations of torch, or by an operator."""
-    if backend is None:
-        return _by_operator(parts, call, None)
-    call = call._replace(norm=call.scale, precision=precision)
-    if _is_of_torch_operations(backend, parts[0].device):
-        return getattr(backend, call.kind)(parts, call)  # type: ignore[no-any-return]
-    return _by_operator(parts, call, backend)
-
-
-def _by_operator(parts: Parts, call: Call, backend: Backend | None) -> Parts:
+def _by_operator(x: Operand, parts: Parts, call: Call, backend: Backend | None) -> Parts:
     """Transforms by an operator of torch.library, or in TorchNeuron's graphs by one for these."""
-    is_compiling = torch.compiler.is_compiling()
-    if is_compiling and is_neuron_graph(parts[0].device):
+    if x.is_neuron_graph:
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
 
         return neuron_graph.transform(parts, call)
@@ -212,10 +187,10 @@ def _by_operator(parts: Parts, call: Call, backend: Backend | None) -> Parts:
     scale = scale_of(call.norm, call.sizes, call.inverse)
     flat = call.inverse, scale, name, call.precision, len(call.sizes)
     if call.kind == "c2c":
-        return (_c2c if is_compiling else _C2C.apply)(*parts, *flat, call.planned)
+        return (_c2c if x.is_in_graph else _C2C.apply)(*parts, *flat, call.planned)
     if call.kind == "r2c":
-        return (_r2c if is_compiling else _R2C.apply)(*parts, *flat)
-    return ((_c2r if is_compiling else _C2R.apply)(*parts, call.sizes[-1], *flat),)
+        return (_r2c if x.is_in_graph else _R2C.apply)(*parts, *flat)
+    return ((_c2r if x.is_in_graph else _C2R.apply)(*parts, call.sizes[-1], *flat),)
 
 
 def rfft(x: torch.Tensor, n: int | None = None) -> torch.Tensor:
@@ -229,41 +204,24 @@ def irfft(spectra: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def _split(x: torch.Tensor) -> Parts:
-    return parts_to_transform(x) if x.is_complex() else (x, torch.zeros_like(x))
+    return parts_of(x) if x.is_complex() else (x, torch.zeros_like(x))
 
 
-def _settings(device: torch.device) -> tuple[Any, str, str]:
-    """Returns the backend of the context, the name of its choice, and the precision.
-
-    They are None, "" and "" if known only at run time. The precision "double" always uses torch.
-    """
-    if torch.compiler.is_compiling():  # compiled code cannot read context-local settings
-        return None, "", ""
-    name, precision = backend_for(device), config.get_precision()
-    return named("torch" if precision == "double" else name), name, precision
-
-
-def _is_of_torch_operations(backend: Backend, device: torch.device) -> bool:
+def _is_of_torch_operations(backend: Backend, x: Operand) -> bool:
     """Returns whether autograd uses the backend's own operations, so that no operator is needed."""
     if not backend.has_derivatives:
         return False
     # A trace would keep their work for one shape. Under autocast their derivatives would be
     # computed in a smaller dtype. An operator sees the shape of each call, and its backward.
-    return not torch.jit.is_tracing() and not autocast.is_on(device)
+    return x.mode == "eager" and not autocast.is_on(x.like.device)
 
 
-def is_neuron_graph(device: torch.device) -> bool:
-    """Returns whether compiled code is a graph for TorchNeuron's compiler, and not exported."""
-    return device.type == "neuron" and not torch.compiler.is_exporting()
-
-
-def _takes_whole(backend: Backend | None, x: torch.Tensor, call: Call) -> bool:
+def _takes_whole(backend: Backend, x: torch.Tensor, call: Call) -> bool:
     """Returns whether the backend takes the tensor as it is, and there is something to transform.
 
     MKL rejects an empty batch.
     """
-    is_able = backend is not None and backend.takes_whole
-    return is_able and not call.planned and 0 not in x.shape
+    return backend.takes_whole and not call.planned and 0 not in x.shape
 
 
 def _given_sizes(call: Call) -> tuple[int, ...]:
@@ -272,13 +230,13 @@ def _given_sizes(call: Call) -> tuple[int, ...]:
     return (*call.sizes[:-1], call.sizes[-1] // 2 + 1)
 
 
-def _moved_last(parts: Parts, dims: tuple[int, ...], sizes: tuple[int, ...]) -> Parts:
+def _moved_last(parts: Parts, dims: tuple[int, ...], sizes: tuple[int, ...], mode: Mode) -> Parts:
     """Moves `dims` to the end, in this order, and trims or pads each with zeros to its size."""
     ndim = parts[0].ndim
     lasts = tuple(range(ndim - len(dims), ndim))
     # In a trace the sizes are tensors, whose comparison would be recorded. The views below make
     # gradients contiguous.
-    is_plain = not torch.jit.is_tracing() and not (
+    is_plain = mode != "traced" and not (
         torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     )
     if is_plain and dims == lasts and parts[0].shape[lasts[0] :] == sizes:

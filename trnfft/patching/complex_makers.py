@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from trnfft.base.devices import stores_complex
-from trnfft.complex.followed import is_followed
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.pairs import RealPairs
+from trnfft.complex.parts import is_followed, of_parts
 from trnfft.complex.table import Function
-from trnfft.complex.tensor import ComplexTensor, of_parts
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.patching.split_results import (
     COMPLEX_NUMBERS,
     device_of,

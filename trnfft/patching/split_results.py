@@ -29,9 +29,9 @@ from trnfft.base.devices import stores_complex
 from trnfft.base.torch_private import keep_from_compiler, tree_leaves
 from trnfft.complex.called import is_in_place
 from trnfft.complex.given_parts import dtype_of_parts
-from trnfft.complex.parts import join
+from trnfft.complex.parts import is_sharded, join
 from trnfft.complex.table import Function
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
 # Arguments of these types are no complex numbers, and need not be looked at.

@@ -22,6 +22,7 @@ from nki_sim import hardware
 from nki_sim.measured_times import about
 from tests import sweeps
 from tests.docs.pages import ROOT, blocks
+from tests.operands import of_tensors
 from tests.tolerances import near, sums, together, transforms
 from trnfft import cli
 from trnfft.backends.nki import Nki
@@ -29,10 +30,12 @@ from trnfft.base import config, devices
 from trnfft.functions import bloom
 from trnfft.model_check import NotAllowed, check_model
 from trnfft.model_check.replaced_backends import in_place_of
-from trnfft.ops.block_circulant import block_circulant_product
+from trnfft.ops import block_circulant as ops_block_circulant
 from trnfft.patching import patch
 from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.planner import plan_for
+
+block_circulant_product = of_tensors(ops_block_circulant.block_circulant_product)
 
 PAGE = ROOT / "docs" / "check_model.md"
 IMPORTS = "import torch\nimport trnfft\nfrom torch import nn\n"

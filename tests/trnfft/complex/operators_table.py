@@ -24,7 +24,7 @@ import trnfft
 from tests.trnfft.complex.comparison import assert_same
 from tests.trnfft.complex.strict import NoComplexDtypes
 from trnfft import ComplexTensor
-from trnfft.complex.tensor import of_parts
+from trnfft.complex.parts import of_parts
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "complex_operators.md"
 START, END = "<!-- table -->", "<!-- end of table -->"

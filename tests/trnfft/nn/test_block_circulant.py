@@ -11,15 +11,18 @@ from torch import nn
 import nki_sim
 import trnfft
 from tests import sweeps
+from tests.operands import of_tensors
 from tests.refusals import called, refused
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.nn.steps import exact_step, step, terms_of_step
 from tests.trnfft.samples import random, single
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
-from trnfft.ops.block_circulant import block_circulant_product
+from trnfft.ops import block_circulant as ops_block_circulant
 from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.planner import plan_for
+
+block_circulant_product = of_tensors(ops_block_circulant.block_circulant_product)
 
 F64 = dict(dtype=torch.float64)
 

@@ -7,19 +7,18 @@ import torch
 import nki_sim
 import trnfft
 from tests import sweeps
+from tests.operands import of_tensors
 from tests.tolerances import near, sums, together, transforms
-from trnfft.ops.convolution import (
-    convolve_images,
-    convolve_rows,
-    has_kernels,
-    spectrum_for_images,
-)
+from trnfft.ops import convolution as ops_convolution
+from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
 from trnfft.planner.accuracy import MAX_ERRORS
 from trnfft.planner.kinds import Convolution
 from trnfft.planner.planner import plan_for
 
 from ..samples import single
 from .derivatives import all_near, gradients, in_double, second_derivatives
+
+has_kernels = of_tensors(ops_convolution.has_kernels)
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,10 @@ import nki_sim
 import trnfft
 from nki_sim import hardware
 from tests import sweeps
+from tests.operands import of_tensors
 from tests.tolerances import near, sums, together, transforms
 from trnfft.nn import MelSpectrogram, Spectrogram
-from trnfft.ops.frames import frame_bands, frame_spectra
+from trnfft.ops import frames as ops_frames
 from trnfft.planner import planner
 from trnfft.planner.kinds import Frames
 from trnfft.planner.separate import SEPARATE
@@ -29,6 +30,9 @@ from .derivatives import (
     second_derivatives,
     weights_of,
 )
+
+frame_bands = of_tensors(ops_frames.frame_bands)
+frame_spectra = of_tensors(ops_frames.frame_spectra)
 
 # Each is one launch. The first has frames longer than a tile of a tensor engine.
 LAYERS = {

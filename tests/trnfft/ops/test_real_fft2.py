@@ -8,15 +8,19 @@ import torch
 import nki_sim
 import trnfft
 from nki_sim import hardware
+from tests.operands import of_tensors
 from tests.tolerances import near, sums, together, transforms
 from trnfft.nn import FNetMixer
-from trnfft.ops.real_fft2 import by_transform, real_fft2
+from trnfft.ops import real_fft2 as ops_real_fft2
 from trnfft.planner import planner
 from trnfft.planner.accuracy import MAX_ERRORS
 from trnfft.planner.kinds import RealPlanes
 from trnfft.planner.separate import SEPARATE
 
 from .derivatives import BACKENDS
+
+by_transform = of_tensors(ops_real_fft2.by_transform)
+real_fft2 = of_tensors(ops_real_fft2.real_fft2)
 
 SHAPE = (2, 66, 68)
 

@@ -11,10 +11,11 @@ import nki_sim
 import trnfft
 from nki_sim import hardware
 from tests import sweeps
+from tests.operands import of_tensors
 from tests.tolerances import near, relative_error, sums, together, transforms
 from trnfft.complex.dispatch import Parts
 from trnfft.nn import SpectralConv, SpectralConv1d, SpectralConv2d, SpectralConv3d
-from trnfft.ops.spectral_convolution import by_transforms, spectral_convolution
+from trnfft.ops import spectral_convolution as ops_spectral_convolution
 from trnfft.planner import planner
 from trnfft.planner.accuracy import MAX_ERRORS
 from trnfft.planner.kinds import SpectralLayer
@@ -28,6 +29,9 @@ from .derivatives import (
     in_double,
     layer_gradients,
 )
+
+by_transforms = of_tensors(ops_spectral_convolution.by_transforms)
+spectral_convolution = of_tensors(ops_spectral_convolution.spectral_convolution)
 
 # Layers that one launch computes, of which the last has negative frequencies first.
 LAYERS = {

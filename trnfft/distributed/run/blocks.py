@@ -23,8 +23,7 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.kinds import parts_apart
-from trnfft.complex.parts import join_to_read, parts_to_transform
+from trnfft.complex.parts import join_to_read, parts_apart, parts_to_transform
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.layout import Interval
 from trnfft.distributed.run.exchange import (

@@ -25,9 +25,9 @@ from trnfft.complex.dtensor import (
     summed_placements,
 )
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.parts import join, parts_of, real_tensors_of
+from trnfft.complex.parts import is_sharded, join, parts_of, real_tensors_of
 from trnfft.complex.sharded import replicated_on
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.dtensor import local_copy_of
 from trnfft.distributed.functions import check_sharded
 from trnfft.distributed.layout import layout_of

@@ -34,7 +34,7 @@ from trnfft.complex.dtensor import (
     summed_placements,
     without_partial,
 )
-from trnfft.complex.parts import join, parts_to_transform, to_transform
+from trnfft.complex.parts import join, parts_to_transform
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.dtensor import check_fits, misfit
 from trnfft.distributed.layout import Interval, Layout, layout_of
@@ -63,6 +63,7 @@ from trnfft.distributed.run.exclusive_exchanges import exclusive
 from trnfft.distributed.run.four_step import Devices, aligned, chunks
 from trnfft.ops import many_devices
 from trnfft.ops import transforms as ops
+from trnfft.ops.operand import operand_of
 
 _MOST_KEPT = 2**12  # plans that are kept, and the devices of their exchanges
 _SHARDS = "shards of 'input'"
@@ -335,7 +336,7 @@ def _rows(leg: Leg, step: Transformed, given: _Given) -> Rows:
     own = call._replace(kind=step.operation, sizes=sizes, dims=last)
 
     def function(x: torch.Tensor) -> Any:
-        y: Any = ops.transformed(*to_transform(x), own)
+        y: Any = ops.transformed(operand_of(x), own)
         for dim, moved in zip(step.dims, last, strict=True):
             if dim in kept:
                 y = y.narrow(moved, *kept[dim])
