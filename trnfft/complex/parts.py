@@ -1,10 +1,18 @@
-"""The parts of a ComplexTensor, and the ComplexTensor of two parts. Both are differentiable.
+"""The parts of a ComplexTensor, the ComplexTensor of two parts, and who follows them.
 
-join(real, imag)          above autograd, the tensor of two parts
-parts_of(z)               above autograd, both parts
-parts_to_transform(z)     the same for linear functions, in less time
-stored_parts(z)           below autograd, or where nothing follows z
-z.real, z.imag            for programs that use the library: views, which can be written
+Above autograd, with derivatives:
+
+    join(real, imag)          the tensor of two parts; join_to_read makes no copies
+    parts_of(z)               both parts
+    parts_to_transform(z)     the same for linear functions, in less time
+    values_of(x)              the same as a tuple, also of a tensor that has no parts
+
+Below autograd, or where nothing follows the numbers (`is_followed`):
+
+    of_parts(real, imag)      the tensor of two parts
+    stored_parts(z)           both parts
+
+`z.real` and `z.imag` are for programs that use the library: views, which can be written.
 """
 
 from __future__ import annotations
