@@ -195,7 +195,7 @@ def check_tensor(name: str, x: object) -> None:
     """Raises an error for an argument that is no tensor, or a tensor that is not plain numbers."""
     tensor = _of_plain_numbers(name, x)
     if not is_sharded(tensor):  # of such a tensor, this device holds only a part
-        check_memory_of(name, described(tensor))
+        check_memory_of(name, tensor, described(tensor))
 
 
 def _of_plain_numbers(name: str, x: object) -> torch.Tensor:
@@ -358,7 +358,7 @@ def operand(
     """Returns the operand of an argument, in a dtype of computation; as `floating_point`."""
     made = operand_of(_of_plain_numbers(name, x))
     if not made.is_sharded:
-        check_memory_of(name, made.like)
+        check_memory_of(name, x, made.like)
     floating = _floating(name, x, error_type, with_integers)
     if floating is not x:
         made = operand_of(floating)
