@@ -16,8 +16,7 @@ from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import Numbers, described, is_sharded, split
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops.operand import Operand, operand_of
-from trnfft.ops.traced import is_traced
+from trnfft.ops.operand import Operand, is_recorded, operand_of
 
 Input = torch.Tensor | ComplexTensor
 """Numbers that a function accepts: a real tensor, a native complex tensor or a ComplexTensor.
@@ -335,7 +334,7 @@ def _floating(
         return x
     if x.is_complex():
         # Other classes of complex tensors, such as torch's own of two parts, are split.
-        is_kept = type(x) in _KNOWN or is_traced() and not is_sharded(x)
+        is_kept = type(x) in _KNOWN or is_recorded() and not is_sharded(x)
         return x if is_kept else split(x)
     if x.dtype in PART_DTYPES:
         return x

@@ -67,9 +67,8 @@ from trnfft.functions.arguments import (
     normalization,
     operand,
 )
-from trnfft.ops import traced
 from trnfft.ops import transforms as ops
-from trnfft.ops.operand import Operand
+from trnfft.ops.operand import Operand, is_recorded
 
 # This file checks and normalises the arguments. trnfft.ops computes the transforms.
 
@@ -633,7 +632,7 @@ def _is_straight(takes: tuple[torch.dtype, ...], x: object, norm: object) -> boo
     return (
         type(x) is torch.Tensor
         and x.dtype in takes
-        and not traced.is_traced()
+        and not is_recorded()
         and 0 < x.numel() < _FEW
         and (norm is None or type(norm) is str and norm in NORMS)
         and (x.is_cpu or x.is_cuda)  # reading a device's type would take as long as all the rest

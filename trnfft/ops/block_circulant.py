@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.compiler import is_compiling
 
 from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
@@ -32,7 +31,7 @@ from trnfft.complex.parts import is_transformed, not_vectorized
 from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
-from trnfft.ops.operand import Operand, operand_of
+from trnfft.ops.operand import Operand, is_in_graph, operand_of
 from trnfft.ops.operators import one_by_one
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import irfft, owned, rfft
@@ -140,7 +139,7 @@ def _(
 
 def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
     """Returns spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
-    if not is_compiling() and is_legacy_batchedtensor(matrix):
+    if not is_in_graph() and is_legacy_batchedtensor(matrix):
         raise not_vectorized("block circulant layers")
     spectra = rfft(matrix.unflatten(-1, (-1, k)))
     parts = [part.permute(1, 2, 0) for part in (spectra.real, spectra.imag)]

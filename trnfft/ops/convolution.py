@@ -18,8 +18,7 @@ from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import named
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import made_of
-from trnfft.complex.parts import is_sharded, values_of
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.parts import values_of
 from trnfft.ops.operand import Operand
 from trnfft.ops.operators import one_by_one
 from trnfft.ops.reference import reference_of
@@ -35,18 +34,6 @@ def has_kernels(given: Operand, *others: torch.Tensor) -> bool:
     if any(x.dtype != torch.float32 or x.numel() == 0 for x in (given.like, *others)):
         return False
     return bool(given.kernel_backend())
-
-
-def are_plain(given: Operand, *others: torch.Tensor) -> bool:
-    """Returns whether kernels may take these tensors, if a backend has them; not in jit traces."""
-    if given.mode == "traced" or given.is_sharded:
-        return False
-    for x in (*given.parts, *others):  # a loop, because a generator takes a microsecond
-        if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
-            return False
-        if isinstance(x, ComplexTensor):
-            return False
-    return True
 
 
 def has_rows_kernel_for(n: int) -> bool:

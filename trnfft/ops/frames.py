@@ -31,7 +31,6 @@ from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import keep_from_compiler
 from trnfft.complex.parts import Values, is_transformed, parts_of_values
 from trnfft.ops import autocast, operators
-from trnfft.ops.convolution import are_plain
 from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.operators import one_by_one
 from trnfft.ops.overlap import cut_frames, overlap_add
@@ -75,7 +74,7 @@ def _values(given: Operand, window: torch.Tensor, hop: int, scale: float) -> Val
     """Returns `frame_spectra` as values, by a launch where plans say so."""
     x = given.like
     parts: Any = None
-    if not are_plain(given, window):
+    if not given.is_plain(window):
         pass
     elif given.is_neuron_graph:
         parts = _in_neuron_graph((x, window), hop, 0, scale)
@@ -111,7 +110,7 @@ def frame_bands(
     x = given.like
     tensors = (x, window) if bank is None else (x, window, bank)
     is_eager = not given.is_in_graph
-    if not are_plain(given, *tensors[1:]) or _is_followed(tensors) or is_eager and is_transformed():
+    if not given.is_plain(*tensors[1:]) or _is_followed(tensors) or is_eager and is_transformed():
         return _powers(given, _values(given, window, hop, scale), bank, power)
     if given.is_neuron_graph:
         found = _in_neuron_graph(tensors, hop, power, scale)

@@ -11,7 +11,7 @@ import torch
 
 from trnfft.complex.sharded import placement_of
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops.operand import Operand
+from trnfft.ops.operand import Operand, is_in_graph
 
 Function = Callable[..., Any]
 
@@ -25,7 +25,7 @@ IN_GRAPH: dict[str, Function] = {}  # those that graphs of torch.compile call
 
 def call(name: str, *arguments: Any) -> Any:
     """Calls the function of this name: `transform`, `convolve`, `to_whole` or `from_whole`."""
-    if torch.compiler.is_compiling():
+    if is_in_graph():
         LOAD[True]()
         return IN_GRAPH[name](*arguments)
     LOAD[False]()

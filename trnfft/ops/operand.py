@@ -14,8 +14,9 @@ import torch
 from trnfft.backends.choice import named
 from trnfft.base import config
 from trnfft.base.devices import backend_for, has_native
-from trnfft.base.torch_private import is_tracing
+from trnfft.base.torch_private import is_tracing, len_torch_dispatch_stack
 from trnfft.complex.parts import Values, is_sharded, join_to_read, native_of, values_of
+from trnfft.complex.tensor import ComplexTensor
 
 Mode = Literal["eager", "traced", "compiled", "exported"]
 """What runs the operations: torch itself, torch.jit.trace, torch.compile or torch.export."""
@@ -72,6 +73,20 @@ class Operand(NamedTuple):
             return ""
         return self.backend
 
+    def is_plain(self, *others: torch.Tensor) -> bool:
+        """Returns whether kernels may take the operand and the others, if a backend has them.
+
+        They have float32 numbers on one device, and are not recorded by torch.jit.trace.
+        """
+        if self.mode == "traced" or self.is_sharded:
+            return False
+        for x in (*self.parts, *others):  # a loop, because a generator takes a microsecond
+            if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
+                return False
+            if isinstance(x, ComplexTensor):
+                return False
+        return True
+
     def of(self, *values: torch.Tensor) -> Operand:
         """Returns the operand of other numbers of the same call: both parts, or a tensor alone."""
         return Operand(values, *self[1:])
@@ -105,8 +120,23 @@ def operand_of(x: torch.Tensor) -> Operand:
     return Operand(parts, False, mode, backend, precision, has_native(device, backend))
 
 
+def is_recorded() -> bool:
+    """Returns whether operations are recorded now, to be computed again for other numbers."""
+    return (
+        torch.compiler.is_compiling()
+        or torch.compiler.is_exporting()
+        or len_torch_dispatch_stack() > 0  # make_fx, fake tensors
+        or is_tracing()  # as torch.jit.is_tracing, in half of the time
+    )
+
+
+def is_in_graph() -> bool:
+    """Returns whether operations become a graph of torch.compile or torch.export now."""
+    return torch.compiler.is_compiling()
+
+
 def mode_now() -> Mode:
     """Returns what runs the operations now."""
-    if torch.compiler.is_compiling():
+    if is_in_graph():
         return "exported" if torch.compiler.is_exporting() else "compiled"
     return "traced" if is_tracing() else "eager"

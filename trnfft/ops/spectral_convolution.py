@@ -34,7 +34,6 @@ from trnfft.complex.given_parts import PART_DTYPE_OF
 from trnfft.complex.parts import Values, parts_of_values
 from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
-from trnfft.ops.convolution import are_plain
 from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.operators import one_by_one, recipe_for
 from trnfft.ops.reference import reference_of
@@ -63,7 +62,7 @@ def spectral_convolution(given: Operand, weight: Parts, is_centered: bool = Fals
         [B, Co, *points].
     """
     x, (real, imag) = given.like, weight
-    if not are_plain(given, real, imag):
+    if not given.is_plain(real, imag):
         return _without_autocast(given, weight, is_centered)
     keeps = torch.is_grad_enabled() and (real.requires_grad or imag.requires_grad)
     if given.is_neuron_graph:

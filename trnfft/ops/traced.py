@@ -10,20 +10,10 @@ from typing import TypeVar
 
 import torch
 
-from trnfft.base.torch_private import is_tracing, len_torch_dispatch_stack
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.operand import mode_now
 
 Numbers = TypeVar("Numbers", torch.Tensor, ComplexTensor, torch.Tensor | ComplexTensor)
-
-
-def is_traced() -> bool:
-    """Returns whether operations are recorded now, to be computed again for other numbers."""
-    return (
-        torch.compiler.is_compiling()
-        or torch.compiler.is_exporting()
-        or len_torch_dispatch_stack() > 0  # make_fx, fake tensors
-        or is_tracing()  # as torch.jit.is_tracing, in half of the time
-    )
 
 
 def held(x: Numbers, dims: Iterable[int] = ()) -> Numbers:
@@ -31,7 +21,7 @@ def held(x: Numbers, dims: Iterable[int] = ()) -> Numbers:
 
     dims: dimensions whose sizes may not change either.
     """
-    if torch.jit.is_tracing():
+    if mode_now() == "traced":
         x = x.permute(*range(x.ndim))  # type: ignore[assignment]  # views of the same shape, which need this one
         for dim in dims:
             x = x.unflatten(dim, (int(x.shape[dim]),))

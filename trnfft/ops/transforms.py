@@ -24,7 +24,7 @@ from trnfft.backends.half_spectrum import interior
 from trnfft.base import config
 from trnfft.complex.parts import Values, parts_of, parts_of_values, values_of
 from trnfft.ops import autocast, many_devices, traced
-from trnfft.ops.operand import Mode, Operand, mode_now, operand_of
+from trnfft.ops.operand import Mode, Operand, is_in_graph, mode_now, operand_of
 from trnfft.ops.operators import batched
 
 
@@ -150,7 +150,7 @@ def prepared(x: Operand, call: Call) -> tuple[Callable[[Any], Any], str, str]:
 
 def _across(call: Call, backend: str, precision: str, x: Any) -> Any:
     """Transforms a DTensor with these settings; those of the run in compiled code."""
-    if torch.compiler.is_compiling():
+    if is_in_graph():
         return many_devices.call("transform", x, call)
     with config.backend(backend), config.precision(precision):
         return many_devices.call("transform", x, call)
