@@ -31,6 +31,7 @@ from trnfft.nn.conv_arguments import (
     plain_sizes,
 )
 from trnfft.nn.split import bilinear
+from trnfft.ops import autocast
 from trnfft.ops.convolution import (
     convolve_images,
     filtered_rows,
@@ -200,7 +201,8 @@ class _FFTConv(ConvNd):
         shape = batch, self.groups, self.in_channels // self.groups, math.prod(points)
         # [groups, F, B, in] @ [groups, F, in, out]: torch multiplies contiguous tensors fast.
         grouped = spectrum.reshape(shape).permute(1, 3, 0, 2).contiguous()
-        product = bilinear(torch.matmul, grouped, filters)
+        with autocast.switched_off(spectrum.device):  # transforms promise the dtype
+            product = bilinear(torch.matmul, grouped, filters)
         return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
 
     def _spectrum(

@@ -95,6 +95,7 @@ class Filtered(torch.nn.Module):
 EXACT = {
     "LongConv": (Filtered, (3, 2, 32)),
     "FFTConv1d": (lambda: nn.FFTConv1d(2, 2, 9, groups=2), (3, 2, 32)),
+    "mixed channels": (lambda: nn.FFTConv1d(2, 2, 9), (3, 2, 32)),
     "FNetMixer": (nn.FNetMixer, (2, 16, 8)),
     "SpectralConv1d": (lambda: nn.SpectralConv1d(2, 2, 4), (2, 2, 32)),
     "separable": (lambda: nn.SpectralConv(2, 2, (4,), separable=True), (2, 2, 32)),
