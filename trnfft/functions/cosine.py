@@ -34,6 +34,7 @@ import torch
 
 from trnfft.backends.backend import scale_of
 from trnfft.complex.kinds import made_of
+from trnfft.complex.parts import parts_of_values
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
     Input,
@@ -376,7 +377,7 @@ def _transformed(
         is_orthogonal=norm == "ortho" if orthogonalize is None else bool(orthogonalize),
     )
     if x.is_complex():  # both parts in one launch
-        both = given.of(torch.stack([x.real, x.imag]))
+        both = given.of(torch.stack(parts_of_values(given.parts)))
         real, imag = _resized_and_transformed(both, asked)
         return made_of(real, imag, x)
     return _resized_and_transformed(given, asked)

@@ -86,7 +86,7 @@ class BlockCirculantLinear(nn.Module):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         _check_input(input, self.in_features)
         given = operand_of(input)
-        if takes_shards(self, given):
+        if takes_shards(self, given.is_sharded):
             return of_shards(self, input, (-1,))
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         check_device("input", input.device, "the weight", weight.device)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import torch
 
+from trnfft.complex.parts import is_sharded
 from trnfft.functions.arguments import check_parameters, integers
 from trnfft.nn.conv_arguments import check_conv, check_points, check_shape, plain_sizes
 from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.many_devices import of_shards, takes_shards
-from trnfft.ops.operand import operand_of
 
 Size = int | tuple[int, ...]
 
@@ -64,7 +64,7 @@ class _ComplexConv(SplitWeight):
         convolve = functools.partial(self._convolve, **self.settings)
         x, weight = self.checked(input)
         check_shape(x, self.in_channels, self._DIMENSIONS)
-        if takes_shards(self, operand_of(x)):
+        if takes_shards(self, is_sharded(x)):
             return of_shards(self, x, range(-self._DIMENSIONS - 1, 0))
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
         return self.biased(bilinear(convolve, x, weight), (-1,) + (1,) * self._DIMENSIONS)

@@ -2,10 +2,10 @@
 
 import torch
 
+from trnfft.complex.parts import is_sharded
 from trnfft.functions.arguments import check_flags, check_parameters, check_positive
 from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.many_devices import of_shards, takes_shards
-from trnfft.ops.operand import operand_of
 
 
 class ComplexLinear(SplitWeight):
@@ -61,7 +61,7 @@ class ComplexLinear(SplitWeight):
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[..., {self.in_features}]; bring the features to the last dimension"
             )
-        if takes_shards(self, operand_of(x)):
+        if takes_shards(self, is_sharded(x)):
             return of_shards(self, x, (-1,))
         return self.biased(bilinear(torch.nn.functional.linear, x, weight), (-1,))
 

@@ -106,7 +106,7 @@ class _FFTConv(ConvNd):
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         _check_input(input, weight, self.in_channels)
         given = operand_of(input)
-        if takes_shards(self, given):
+        if takes_shards(self, given.is_sharded):
             return of_shards(self, input, range(-self._DIMENSIONS - 1, 0))
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == weight.ndim else input[None]

@@ -159,7 +159,7 @@ class SpectralConv(SplitWeight):
         given = operand_of(floating_point("input", input, TypeError, with_integers=False))
         order = len(self.modes)
         check_shape(input, order, self.in_channels)
-        if takes_shards(self, given):
+        if takes_shards(self, given.is_sharded):
             rest = (range(1, input.ndim), output_shape)
             return of_shards(self, input, *rest)
         sizes = self._sizes(input, output_shape)

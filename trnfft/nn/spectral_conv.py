@@ -45,7 +45,7 @@ class _SpectralConv(SplitWeight):
         counts = tuple(self._modes.values())
         given = operand_of(floating_point("input", input, TypeError, with_integers=False))
         check_shape(input, len(counts), self.in_channels)
-        if takes_shards(self, given):
+        if takes_shards(self, given.is_sharded):
             return of_shards(self, input, range(1, input.ndim))
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):

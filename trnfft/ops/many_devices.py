@@ -11,7 +11,7 @@ import torch
 
 from trnfft.complex.sharded import placement_of
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops.operand import Operand, is_in_graph
+from trnfft.ops.operand import is_in_graph
 
 Function = Callable[..., Any]
 
@@ -44,12 +44,12 @@ def of_shards(
     return FUNCTIONS["apply"](function, x, dims, *arguments, **named)
 
 
-def takes_shards(layer: torch.nn.Module, x: Operand) -> bool:
-    """Returns whether a layer can compute each shard of a DTensor, because no parameter is split.
+def takes_shards(layer: torch.nn.Module, is_sharded: bool) -> bool:
+    """Returns whether a layer computes each shard of its input: of a DTensor, by whole parameters.
 
     With split parameters the layer computes DTensors, by torch's rules for operators.
     """
-    if not x.is_sharded:
+    if not is_sharded:
         return False
     placed = [placement_of(value) for value in (*layer.parameters(), *layer.buffers())]
     return all(p.is_replicate() for each in placed if each is not None for p in each[1])

@@ -78,9 +78,9 @@ class Operand(NamedTuple):
 
         They have float32 numbers on one device, and are not recorded by torch.jit.trace.
         """
-        if self.mode == "traced" or self.is_sharded:
+        if self.mode == "traced" or self.is_sharded or len(self.parts) == 2:
             return False
-        for x in (*self.parts, *others):  # a loop, because a generator takes a microsecond
+        for x in (self.like, *others):  # a loop, because a generator takes a microsecond
             if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
                 return False
             if isinstance(x, ComplexTensor):
