@@ -505,3 +505,11 @@ def rand(
     isa.tensor_scalar(bits, bits, op0=right_shift, operand0=8)
     isa.tensor_scalar(out, bits, op0=multiply, operand0=2.0**-24)
     return out
+
+
+# The functions of nki.language that this file defines.
+__all__ = [
+    name
+    for name, value in globals().items()
+    if getattr(value, "__module__", "") == __name__ and not name.startswith("_")
+]

@@ -24,7 +24,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
 from nki_sim.instructions.launch_state import Operands
 from nki_sim.isa.cores import PROGRAMS, Sendrecv
-from nki_sim.rules.core_hazards import Access, check_hazards
+from nki_sim.rules.core_hazards import Access, CoreState, check_hazards
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
@@ -49,7 +49,7 @@ class _Arrival:
     sent: Any = None
 
 
-class CoreSession(Session):
+class CoreSession(Session, CoreState):
     """The session of one of two programs."""
 
     def __init__(self, pair: Pair, program: int, dry: bool, kernel: Any) -> None:

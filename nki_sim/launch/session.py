@@ -12,30 +12,20 @@ from typing import Any
 import numpy as np
 
 from nki_sim import hardware
-from nki_sim.base import dtypes
 from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.running import is_strict
 from nki_sim.errors import KernelWarning, NkiSimulationWarning, NkiValidationError, SourceLine
-from nki_sim.hardware import MOVING_ALIGNMENT, NeuronCore
+from nki_sim.hardware import MOVING_ALIGNMENT
 from nki_sim.instructions import indirect
-from nki_sim.instructions.instruction_notes import (
-    Note,
-    note_of,
-    noted_line,
-    user_line,
-    warn_at_user,
-)
+from nki_sim.instructions.instruction_notes import note_of, noted_line, user_line, warn_at_user
 from nki_sim.instructions.issue import Issue
-from nki_sim.instructions.issue_cache import shared_cache
-from nki_sim.instructions.launch_state import Logged, Operands, Traced
-from nki_sim.launch.compiler import NO_CONFIG
+from nki_sim.instructions.launch_state import LaunchState, Operands
 from nki_sim.rules import accumulation, device_rules, host_memory, register_lives, unwritten
 from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
 from nki_sim.rules.hazards import NO_REORDER, note_accesses
 from nki_sim.views import shadow
-from nki_sim.views.register import Life
 from nki_sim.views.scalar import check_int64
 from nki_sim.views.shadow import Marks
 from nki_sim.views.tensor import NkiTensor, Storage
@@ -46,51 +36,8 @@ _NOTHING: dict[Any, Any] = {}  # accesses of tensors whose launch is over
 _ENDED = object()  # the scope of tensors whose launch is over
 
 
-class Session:
-    """The state of one launch. ``trace`` is a list where a timeline is wanted, None elsewhere."""
-
-    def __init__(self, dry: bool = False, record: bool = False, kernel: Any = None) -> None:
-        self.chip: NeuronCore = hardware.current()
-        self.dry = dry
-        self.kernel = kernel  # the function
-        self.waived: set[str] = set()  # waived rules that the kernel broke
-        self.trace: list[Traced] | None = [] if record or dry else None
-        self.notes: list[Note] | None = None  # one for each entry of the trace, if wanted
-        # The waits of an instruction that are not for data: (index of the first one, kind).
-        self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
-        self.issues = shared_cache(self.chip, dtypes.is_precise())
-        self.storages: list[Storage] = []
-        self.unchecked_bytes = 0  # of tensors since the last look at this computer's memory
-        self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
-        self.constants: set[Storage] = set()  # tensors that are filled before the kernel starts
-        self.count = 0
-        self.loop_scope: Any = None
-        self.device_loop: Any = None  # the innermost loop on the device that runs
-        # The begins and ends of loops in the trace, in order: (next instruction, loop).
-        self.loop_marks: list[tuple[int, Any]] = []
-        self.open_scopes: set[Any] = set()  # bodies of loops that run now
-        self.no_reorder_depth = 0
-        self.no_reorder_block = 0  # the number of blocks entered so far
-        self.order_barrier: list[int] = []
-        self.names: dict[str, int] = {}
-        self.extra_edges: list[tuple[int, int]] = []
-        self.banks: dict[int, tuple[Any, ...]] = {}  # the PSUM banks of an instruction, by number
-        # For kept_order. A dry run has no log; it runs again if kept_order needs one.
-        self.log: list[Logged] | None = None if dry else []
-        self.order: list[int] | None = None  # None: program order satisfies the extra edges
-        self.accumulators: dict[str, Any] = {}
-        self.generators: dict[str, Any] = {}  # of random numbers, by engine
-        self.program_dimensions = 0
-        self.program, self.programs = 0, 1  # index and number of programs in the launch grid
-        self.holds_int64 = False
-        self.scalars_made = 0  # NkiScalars that were loaded or passed to bodies of loops
-        self.lives: list[Life] = []  # of registers that instructions needed
-        self.config = NO_CONFIG  # the kernel's settings of the compiler
-        self.warned = 0  # the number of warnings so far
-        self.warnings: list[KernelWarning] = []
-        self.told_unwritten: set[tuple[Any, ...]] = set()  # reads that were warned of
-        self.is_over = False  # the kernel has returned
-        self.lifetimes: list[tuple[int, int, Storage]] = []  # of its tiles, when it has returned
+class Session(LaunchState):
+    """One launch, or one of its programs."""
 
     # Memory.
 
@@ -414,15 +361,6 @@ class Session:
             waits.extend(self.order_barrier)
             self.order_barrier = [n]
         self.recorded().append((issue, waits, name))
-
-    def recorded(self) -> list[Traced]:
-        """Returns the trace of a launch that is recorded."""
-        assert self.trace is not None
-        return self.trace
-
-    def note_waits(self, n: int, waits: list[int], kind: str) -> None:
-        """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""
-        self.wait_kinds.setdefault(n, []).append((len(waits), kind))
 
     def _repeat(self, n: int, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Does nothing for an instruction of a later iteration of a loop, which has no record."""

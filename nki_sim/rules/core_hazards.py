@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Access:
         return f"{'writes' if self.is_write else 'reads'} it by {self.instruction}"
 
 
-class CoreState(LaunchState, Protocol):
+class CoreState(LaunchState):
     """The state of one of two programs, with its accesses to each shared tensor, by number."""
 
     accesses: dict[int, list[Access]]
