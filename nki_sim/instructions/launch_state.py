@@ -17,7 +17,8 @@ from nki_sim.errors import KernelWarning, NkiValidationError, SourceLine
 from nki_sim.hardware import NeuronCore
 from nki_sim.views.register import Life
 from nki_sim.views.shadow import Marks
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .instruction_notes import Note
 from .issue import Issue

@@ -22,7 +22,8 @@ from nki_sim.base.enums import dge_mode, engine
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import Transfer, Transfers
-from nki_sim.views.tensor import NkiTensor, coalesce
+from nki_sim.views.strides import coalesce
+from nki_sim.views.tensor import NkiTensor
 
 from .costs import set_work
 from .rules import on_chip, start_partition

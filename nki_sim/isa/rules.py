@@ -24,7 +24,8 @@ from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Run
 from nki_sim.instructions.launch_state import active
 from nki_sim.views.layout import extent
-from nki_sim.views.tensor import NkiTensor, repeats
+from nki_sim.views.strides import repeats
+from nki_sim.views.tensor import NkiTensor
 
 Memories = tuple[MemoryRegion, ...]
 SBUF: Memories = (MemoryRegion.sbuf,)

@@ -7,8 +7,9 @@ from typing import Any
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
 from nki_sim.base.removed_api import no_attribute as _no_attribute
+from nki_sim.views.nki_object import NKIObject
 from nki_sim.views.register import RunTimeValue as _RunTimeValue
-from nki_sim.views.tensor import DynamicSlice, NKIObject, NkiTensor
+from nki_sim.views.tensor import DynamicSlice, NkiTensor
 
 from .creation import (
     copy,

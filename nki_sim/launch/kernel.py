@@ -26,7 +26,8 @@ from nki_sim.launch.compiler import NO_CONFIG, CompileConfig, Config, Specializa
 from nki_sim.rules import lost_outputs
 from nki_sim.typing import check_annotations
 from nki_sim.views.register import RunTimeValue
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .instruction_order import kept_order
 from .launch_arguments import Args, Argument, Kwargs, check_call, each, name_of, naming_arguments

@@ -26,7 +26,8 @@ from nki_sim.instructions.launch_state import Operands
 from nki_sim.isa.cores import PROGRAMS, Sendrecv
 from nki_sim.rules.core_hazards import Access, CoreState, check_hazards
 from nki_sim.views import shadow
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .alternation import Alternation
 from .launch_arguments import Args, Kwargs

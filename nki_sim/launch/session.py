@@ -28,7 +28,8 @@ from nki_sim.rules.hazards import NO_REORDER, note_accesses
 from nki_sim.views import shadow
 from nki_sim.views.scalar import check_int64
 from nki_sim.views.shadow import Marks
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .launch_arguments import name_of
 

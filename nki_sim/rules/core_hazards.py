@@ -23,7 +23,8 @@ from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
 from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.layout import extent
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .accesses import region, separate
 from .hazards import overlaps

@@ -10,7 +10,7 @@ from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import Break
 from nki_sim.hardware import DMA_WRITTEN_BYTES
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.views.tensor import Storage
+from nki_sim.views.storage import Storage
 
 from .placed import Placed
 
