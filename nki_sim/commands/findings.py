@@ -7,14 +7,11 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import is_simulators
-
-if TYPE_CHECKING:
-    from nki_sim.lint import Violation
-    from nki_sim.report.timeline import Timeline
+from nki_sim.lint import Violation
+from nki_sim.report.timeline import Timeline
 
 _LEVELS = {"error": "error", "deprecated": "warning", "warning": "warning", "contested": "note"}
 

@@ -10,20 +10,18 @@ import textwrap
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_sim.base.distribution import from_extra
 from nki_sim.base.time_range import time_range
 from nki_sim.base.whole_file import write_whole
 from nki_sim.errors import SourceLine
 from nki_sim.measured_times import about, in_words
+from nki_sim.report.timeline import Timeline
 
 from . import findings
 from .errors import CommandError
 from .sarif import sarif
-
-if TYPE_CHECKING:
-    from nki_sim.report.timeline import Timeline
 
 STDOUT = "-"
 _SHOWN = 4  # the number of causes of the critical path in the text

@@ -6,16 +6,12 @@ nki/deep-dives/nki_perf_guide.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nki_sim.hardware import NeuronCore
+from nki_sim.timeline.recording import Event, Recording
 
 from . import causes
 from .engine_advice import are_wide, engine_advice
 from .units import time_text
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Event, Recording
 
 
 def advice(cause: str, timeline: Recording, chips: list[NeuronCore], events: list[Event]) -> str:

@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.timeline.critical_path import critical_shares
 from nki_sim.timeline.engines import ENGINES
 from nki_sim.timeline.memory_over_time import OverTime
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Event, Recording
+from nki_sim.timeline.recording import Event, Recording
 
 
 class _Words:

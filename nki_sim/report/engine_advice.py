@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.hardware import NeuronCore
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Event, Recording
+from nki_sim.timeline.recording import Event, Recording
 
 _IDLE = 0.5  # an engine that is busy for a smaller share of the time can take over work
 # The engines that have the instruction, or another one that does the same: ScalarE has activation.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nki_sim.base.distribution import from_extra, name_and_version
 from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.measured_times import about
 from nki_sim.timeline.engines import ENGINES
+from nki_sim.timeline.recording import Recording
 
 from .bottlenecks import bottlenecks
 from .chart_data import chart_data, short_source
@@ -16,9 +17,6 @@ from .html import environment, micro, script_json
 from .roofline import roofline
 from .source_listing import source_listing
 from .units import bytes_text, count_text, percent_text, range_text, time_text
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Recording
 
 _FOLDER = Path(__file__).parent
 _ENGINES = {**ENGINE_NAMES, "dma": "DMA"}

@@ -6,13 +6,10 @@ import ast
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nki_sim.base.source_text import lines_of
 from nki_sim.timeline.critical_path import critical_shares
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Recording
+from nki_sim.timeline.recording import Recording
 
 _AROUND = 3  # lines shown before and after a line whose function is not found
 
