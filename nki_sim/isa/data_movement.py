@@ -297,10 +297,8 @@ def tensor_copy_predicated(
 ) -> Issue:
     """Copies ``src``, a tile or a number, to ``dst`` where ``predicate`` is nonzero."""
     rules = Rules("nisa.tensor_copy_predicated")
-    rules.output("dst", dst)
-    rules.tile("predicate", predicate)
+    rules.elementwise(dst, predicate=predicate)
     rules.dtype("predicate", predicate, ("uint8", "uint16", "uint32"))
-    rules.same_elements(dst=dst, predicate=predicate)
     if isinstance(src, NkiTensor):
         rules.tile("src", src)
         rules.same_elements(dst=dst, src=src)

@@ -35,12 +35,9 @@ def local_gather(
     ``num_elem_per_idx`` elements, from the element at the index on.
     """
     rules = Rules("nisa.local_gather")
-    rules.output("dst", dst, SBUF)
-    rules.tile("src_buffer", src_buffer, SBUF)
-    rules.tile("index", index, SBUF)
+    rules.operands(dst, SBUF, src_buffer=src_buffer, index=index)
     rules.dtype("index", index, ("uint16",))
     rules.same_dtype(dst=dst, src_buffer=src_buffer)
-    rules.same_partitions(dst=dst, src_buffer=src_buffer, index=index)
     rules.partitions_in("src_buffer", src_buffer, _CORE_PARTITIONS)
     run_length = integer(rules.instruction, "num_elem_per_idx", num_elem_per_idx)
     if run_length not in _RUNS:
@@ -77,13 +74,10 @@ def _check_indices(rules: Rules, name: str, places: Array, count: int) -> None:
 def nc_n_gather(dst: NkiTensor, data: NkiTensor, indices: NkiTensor) -> Issue:
     """Computes ``dst[p, i] = data[p, indices[p, i]]`` with flat free axes, 512 at a time."""
     rules = Rules("nisa.nc_n_gather")
-    rules.output("dst", dst, SBUF)
-    rules.tile("data", data, SBUF)
-    rules.tile("indices", indices, SBUF)
+    rules.operands(dst, SBUF, data=data, indices=indices)
     rules.dtype("indices", indices, ("uint32",))
     rules.same_dtype(dst=dst, data=data)
     rules.same_elements(dst=dst, indices=indices)
-    rules.same_partitions(dst=dst, data=data)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         rows = len(ins[0])
@@ -107,10 +101,9 @@ def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor) -> Issue:
     end -1. Runs on GpSimdE.
     """
     rules = Rules("nisa.sequence_bounds")
-    rules.output("dst", dst, SBUF)
-    rules.tile("segment_ids", segment_ids, SBUF)
+    rules.output("dst", dst, SBUF, ("float32", "int32"))
+    rules.tile("segment_ids", segment_ids, SBUF, ("float32", "int32"))
     for label, t in (("dst", dst), ("segment_ids", segment_ids)):
-        rules.dtype(label, t, ("float32", "int32"))
         if t.shape[0] != 1:
             raise rules.fail_partitions(label, t, "must have 1 partition")
     n = free_size(segment_ids)

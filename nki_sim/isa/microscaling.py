@@ -57,10 +57,8 @@ def _quantize(
 ) -> Issue:
     """Quantises; ``scale`` are the views for the scales of each quadrant."""
     rules = Rules("nisa.quantize_mx")
-    rules.output("dst", dst, SBUF)
-    rules.reads["src"] = src
-    rules.dtype("src", src, ("float16", "bfloat16"))
-    rules.dtype("dst", dst, ("float8_e5m2_x4", "float8_e4m3fn_x4"))
+    rules.tile("src", src, SBUF, ("float16", "bfloat16"))
+    rules.output("dst", dst, SBUF, ("float8_e5m2_x4", "float8_e4m3fn_x4"))
     rules.same_partitions(dst=dst, src=src)
     rules.partitions_in("src", src, _QUADRANT)
     if free_size(src) % 4:
@@ -163,8 +161,7 @@ def _matmul(
 ) -> Issue:
     """Multiplies; ``scale`` are the views for the quadrants of stationary, then of moving."""
     rules = Rules("nisa.nc_matmul_mx")
-    rules.output("dst", dst, PSUM)
-    rules.dtype("dst", dst, ("float32", "bfloat16"))
+    rules.output("dst", dst, PSUM, ("float32", "bfloat16"))
     k, m, n = _sizes(rules, dst, stationary, moving, tile_size)
     rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
     if columns != (0, 4):

@@ -87,8 +87,7 @@ def _factor(rules: Rules, name: str) -> float:
 def rng(dst: NkiTensor, engine: engine = engine.vector) -> Issue:
     """Fills an integer tile with random bits, on VectorE, or from v3 on also on GpSimdE."""
     rules = Rules("nisa.rng")
-    rules.output("dst", dst)
-    rules.dtype("dst", dst, _RANDOM_INTEGERS)
+    rules.output("dst", dst, dtype=_RANDOM_INTEGERS)
     gpsimd = "" if rules.chip.generation >= 3 else "GpSimdE has rng from NeuronCore-v3 on only"
     chosen = rules.choose(engine, "vector", vector="", gpsimd=gpsimd)
     lanes = lanes_of(dst)
@@ -108,8 +107,7 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand) -> Issue:
     """
     rules = Rules("nisa.rand2")
     rules.generation("instruction", "rand2", 4)
-    rules.output("dst", dst)
-    rules.dtype("dst", dst, _UNIFORM_DTYPES)
+    rules.output("dst", dst, dtype=_UNIFORM_DTYPES)
     bounds = [
         rules.float32_column(label, bound, dst) for label, bound in (("min", min), ("max", max))
     ]

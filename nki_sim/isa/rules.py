@@ -85,9 +85,13 @@ class Rules:
             raise self.fail(name, shown(t), NO_TENSOR)
         return t
 
-    def tile(self, name: str, t: object, memory: Memories = CHIP_MEMORY) -> NkiTensor:
-        """Checks a tile that an instruction reads."""
+    def tile(
+        self, name: str, t: object, memory: Memories = CHIP_MEMORY, dtype: Iterable[str] = ()
+    ) -> NkiTensor:
+        """Checks a tile that an instruction reads, in a memory and of a dtype that are allowed."""
         t = self.reads[name] = self._addressed(name, t, memory)
+        if dtype:
+            self.dtype(name, t, dtype)
         return t
 
     def _addressed(self, name: str, t: object, memory: Memories = CHIP_MEMORY) -> NkiTensor:
@@ -140,13 +144,23 @@ class Rules:
             value = f"a view that begins at byte {byte} of {t.storage.describe()}"
             raise self.fail(name, value, rule)
 
-    def output(self, name: str, t: object, memory: Memories = CHIP_MEMORY) -> NkiTensor:
+    def output(
+        self, name: str, t: object, memory: Memories = CHIP_MEMORY, dtype: Iterable[str] = ()
+    ) -> NkiTensor:
         """Checks a tile that an instruction writes, which must not write an element twice."""
         t = self.writes[name] = self._addressed(name, t, memory)
         self.written_once(name, t)
+        if dtype:
+            self.dtype(name, t, dtype)
         return t
 
-    def elementwise(self, dst: NkiTensor, reduce_res: object = None, **tiles: NkiTensor) -> None:
+    def elementwise(
+        self,
+        dst: NkiTensor,
+        reduce_res: object = None,
+        memory: Memories = CHIP_MEMORY,
+        **tiles: NkiTensor,
+    ) -> None:
         """Checks ``dst`` and the tiles that are combined into it, element by element.
 
         Where ``reduce_res`` is given, ``dst`` may be a sink: a view with strides of 0 in its free
@@ -154,10 +168,10 @@ class Rules:
         undefined.
         """
         if reduce_res is None or not is_sink(self._addressed("dst", dst)):
-            self.output("dst", dst)
+            self.output("dst", dst, memory)
         self.writes["dst"] = dst
         for name, t in tiles.items():
-            self.tile(name, t)
+            self.tile(name, t, memory)
         self.same_elements(dst=dst, **tiles)
 
     def operands(self, dst: NkiTensor, memory: Memories = CHIP_MEMORY, **tiles: NkiTensor) -> None:

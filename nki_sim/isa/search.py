@@ -21,6 +21,7 @@ from .rules import SBUF, Rules, free_size
 _CORE_PARTITIONS = 16  # that each of GpSimdE's eight cores reaches [isa local_gather]
 # Cycles of GpSimdE for an element: topk documents 4, nonzero_with_count has no documented cost.
 _SEARCH_CYCLES = 4
+_INDICES = ("uint16", "uint32")
 
 
 @instruction
@@ -31,8 +32,7 @@ def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor) -> Issue:
     result is all ones where ``data`` does not contain the value.
     """
     rules = Rules("nisa.nc_find_index8")
-    rules.output("dst", dst)
-    rules.dtype("dst", dst, ("uint16", "uint32"))
+    rules.output("dst", dst, dtype=_INDICES)
     _searched(rules, data, vals)
     rules.same_partitions(dst=dst, data=data, vals=vals)
     if dst.ndim != 2 or dst.shape[1] != 8:
@@ -90,8 +90,7 @@ def nc_match_replace8(
     if isinstance(imm, bool) or not isinstance(imm, (int, float, np.number)):
         raise rules.fail("imm", repr(imm), "must be a compile-time number")
     if dst_idx is not None:
-        rules.output("dst_idx", dst_idx)
-        rules.dtype("dst_idx", dst_idx, ("uint16", "uint32"))
+        rules.output("dst_idx", dst_idx, dtype=_INDICES)
         rules.same_partitions(data=data, dst_idx=dst_idx)
         rules.free_size_is("dst_idx", dst_idx, 8)
     name_, shape = dst.dtype, dst.shape
@@ -145,9 +144,8 @@ def _first_of_cores(t: NkiTensor) -> NkiTensor:
 @instruction
 def _nonzero(dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int) -> Issue:
     rules = Rules("nisa.nonzero_with_count")
-    rules.output("dst", dst, SBUF)
+    rules.output("dst", dst, SBUF, ("int32",))
     rules.reads["src"] = src
-    rules.dtype("dst", dst, ("int32",))
     rules.dtype("src", src, ("float32", "int32"))
     count = free_size(src)
     rules.free_size_is("dst", dst, count + 1)
@@ -179,13 +177,10 @@ def topk(val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int) -> Issu
     documented.
     """
     rules = Rules("nisa.topk")
-    rules.output("val_dst", val_dst, SBUF)
-    rules.output("idx_dst", idx_dst, SBUF)
-    rules.tile("src", src, SBUF)
+    rules.output("val_dst", val_dst, SBUF, ("bfloat16",))
+    rules.output("idx_dst", idx_dst, SBUF, ("uint32",))
+    rules.tile("src", src, SBUF, ("bfloat16",))
     rules.same_partitions(val_dst=val_dst, idx_dst=idx_dst, src=src)
-    rules.dtype("src", src, ("bfloat16",))
-    rules.dtype("val_dst", val_dst, ("bfloat16",))
-    rules.dtype("idx_dst", idx_dst, ("uint32",))
     n, k = integer(rules.instruction, "n", n), free_size(val_dst)
     rules.free_size_is("idx_dst", idx_dst, k)
     if not 8 <= n < 65536 or not 1 <= k < 32768 or k > n:

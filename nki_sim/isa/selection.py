@@ -84,9 +84,7 @@ def affine_select(
 ) -> Issue:
     """Selects ``on_true_tile`` where ``affine <cmp_op> 0``, else ``on_false_value``. GpSimdE."""
     rules = Rules("nisa.affine_select")
-    rules.output("dst", dst, SBUF)
-    rules.tile("on_true_tile", on_true_tile, SBUF)
-    rules.same_elements(dst=dst, on_true_tile=on_true_tile)
+    rules.elementwise(dst, memory=SBUF, on_true_tile=on_true_tile)
     compare = _comparison(rules, "cmp_op", cmp_op)
     if not isinstance(on_false_value, (int, float, np.floating)):
         raise rules.fail("on_false_value", repr(on_false_value), "must be a float32 number")
@@ -134,8 +132,7 @@ def range_select(
     rules.elementwise(dst, reduce_res, on_true_tile=on_true_tile)
     rules.dtype("on_true_tile", on_true_tile, dtypes.FLOATS)
     for label, bound in (("bound0", bound0), ("bound1", bound1)):
-        rules.tile(label, bound)
-        rules.float32(label, bound)
+        rules.tile(label, bound, dtype=("float32",))
         rules.same_partitions(dst=dst, **{label: bound})
         rules.free_size_is(label, bound, 1)
     first = _comparison(rules, "comp_op0", comp_op0)

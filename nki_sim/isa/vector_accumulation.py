@@ -120,13 +120,11 @@ def tensor_scalar_cumulative(
 ) -> Issue:
     """Computes ``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_cumulative")
-    rules.output("dst", dst)
-    rules.tile("src", src)
+    rules.elementwise(dst, src=src)
     for label, t in (("dst", dst), ("src", src)):
         if t.dtype not in _NO_32_BIT_INTEGERS:
             rule = "must not be a 32-bit integer or a packed dtype"
             raise rules.fail(f"{label}.dtype", t.dtype, rule)
-    rules.same_elements(dst=dst, src=src)
     first = rules.arithmetic("op0", op0, "binary")
     second = rules.operator("op1", op1, "binary")
     if second.name not in (*_IDENTITIES, "subtract"):
