@@ -18,7 +18,7 @@ from nki_sim.instructions.instruction import instruction
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import ArrayPass
-from nki_sim.rules import accumulation, device_rules
+from nki_sim.rules import device_rules
 from nki_sim.views import shadow
 from nki_sim.views.shadow import Marks
 from nki_sim.views.tensor import NkiTensor
@@ -345,7 +345,7 @@ def _with_accumulation(
     def run(outs: list[Array], ins: list[Array], target: NkiTensor) -> None:
         if is_direct:
             product(ins, outs[0])
-            accumulation.note_matmul(target)
+            shadow.note_matmul(target)
             return
         value = product(ins).reshape(shape)
         mask = onto(target)
@@ -356,10 +356,10 @@ def _with_accumulation(
         else:
             base = np.where(mask, dtypes.to_float32(outs[0]), np.float32(0))
             dtypes.store(outs[0], base + value, name)
-        accumulation.note_matmul(target)
+        shadow.note_matmul(target)
 
     def onto(target: NkiTensor) -> Any:
-        mask = accumulation.written_by_matmul(target)
+        mask = shadow.written_by_matmul(target)
         if accumulate:
             _check_accumulation(rules, target, mask)
             return True

@@ -21,7 +21,7 @@ from nki_sim.instructions import indirect
 from nki_sim.instructions.instruction_notes import note_of, noted_line, user_line, warn_at_user
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState, Operands
-from nki_sim.rules import accumulation, device_rules, host_memory, register_lives, unwritten
+from nki_sim.rules import device_rules, host_memory, register_lives, unwritten
 from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
 from nki_sim.rules.hazards import NO_REORDER, note_accesses
@@ -215,7 +215,7 @@ class Session(LaunchState):
             elif storage.written is not True:
                 storage.written = shadow.marked(storage.written, t, where=where)
             if storage.matmul_written is not False and issue.onto is None:
-                accumulation.note_other(t, where)
+                shadow.note_other(t, where)
 
     def _mark_without_data(self, issue: Issue, writes: Operands) -> None:
         """Marks what an instruction of a dry run writes, which has no data.
@@ -228,9 +228,9 @@ class Session(LaunchState):
             storage = t.storage
             if issue.onto is not None:
                 issue.onto(t)
-                accumulation.note_matmul(t)
+                shadow.note_matmul(t)
             elif storage.matmul_written is not False and issue.writes_where is None:
-                accumulation.note_other(t)
+                shadow.note_other(t)
             if place in issue.undefined:
                 storage.written = shadow.marked(storage.written, t, value=False)
             elif storage.written is not True:

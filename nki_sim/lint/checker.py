@@ -16,8 +16,7 @@ from nki_sim.base.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argum
 from nki_sim.base.syntax_names import last_name
 
 from . import api
-from .block_engines import engines_of
-from .calls import MUTATORS, contested_call, names_a_key
+from .calls import MUTATORS, contested_call, engines_of, names_a_key
 from .held_values import REGISTER, HeldValues
 from .names import (
     ALIASES,
@@ -39,6 +38,7 @@ from .rules import (
     NUMPY_DTYPE,
     RANGES,
     TENSOR_MAKERS,
+    Violation,
 )
 from .source import (
     Loop,
@@ -55,7 +55,6 @@ from .source import (
     results_of,
     unwrap,
 )
-from .violation import Violation
 
 
 class Checker(HeldValues):

@@ -19,9 +19,8 @@ from nki_sim.base.syntax_names import last_name
 from nki_sim.base.tensor_arithmetic import why_not
 
 from .names import Names
-from .rules import TENSOR_MAKERS, VIEWS, message_of, rules_of, severity_of
+from .rules import TENSOR_MAKERS, VIEWS, Violation, message_of, rules_of, severity_of
 from .source import Loop
-from .violation import Violation
 
 RECORDED = (ast.Add, ast.Sub, ast.Mult)  # operators of an NkiScalar [nki-scalar]
 REGISTER, SCALAR = "register-operator", "scalar-operator"  # what an operator on the value breaks

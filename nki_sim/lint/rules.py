@@ -31,6 +31,7 @@ constructors are contested.
 """
 
 import re
+from dataclasses import dataclass
 
 from nki_sim.base.releases import PARSED
 
@@ -313,6 +314,31 @@ def severity_of(rule: str) -> str:
 def message_of(rule: str) -> str:
     """Returns the message of a rule: what is wrong, and what to write instead."""
     return ALL_RULES[rule][1]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One place where a kernel breaks a rule.
+
+    Attributes:
+        file: Path of the source file.
+        line: Line in that file, starting at 1.
+        function: Name of the kernel or helper that contains the line.
+        rule: Key into `RULES`, `DEPRECATED`, `WARNINGS` or `CONTESTED`.
+        message: What is wrong, and what to write instead.
+        severity: "error", "deprecated", "warning", or "contested" if the sources disagree.
+    """
+
+    file: str
+    line: int
+    function: str
+    rule: str
+    message: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        tag = self.rule if self.severity == "error" else f"{self.rule}, {self.severity}"
+        return f"{self.file}:{self.line}: {self.function}: {self.message} [{tag}]"
 
 
 # Syntax that is a violation anywhere.
