@@ -42,6 +42,7 @@ from .rules import (
 )
 from .source import (
     Loop,
+    assigned,
     assigned_to,
     assigned_values,
     bound_names,
@@ -52,7 +53,6 @@ from .source import (
     loop_bodies,
     loops_on_device,
     own_nodes,
-    results_of,
     unwrap,
 )
 
@@ -70,13 +70,7 @@ class Checker(HeldValues):
         self.helpers: list[FunctionType] = []
         self.helper_loops: dict[Any, Loop] = {}  # loops whose bodies are helpers, by their code
         self.no_reorder = 0
-        self.lists: set[str] = set()
-        self.dicts: set[str] = set()
-        self.counters: set[str] = set()
         self.loop = loop
-        self.loops: dict[ast.Call, Loop] = {}
-        self.register_names: set[str] = set()
-        self.loop_bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
 
     def run(self) -> list[Violation]:
         definition = definition_of(self.function)
@@ -91,7 +85,11 @@ class Checker(HeldValues):
         self.tensors = {
             name for name, values in assigned_values(definition).items() if self.are_tensors(values)
         }
-        self.register_names = set(results_of(definition, "register_alloc"))
+        self.register_names = {
+            name
+            for name, value in assigned(definition)
+            if isinstance(value, ast.Call) and last_name(value.func) == "register_alloc"
+        }
         self.loops = loops_on_device(definition, self.register_names)
         self.loop_bodies = loop_bodies(definition, self.loops)
         if self.function.__code__.co_freevars:
@@ -138,7 +136,7 @@ class Checker(HeldValues):
         rule = FORBIDDEN_SYNTAX.get(type(node).__name__)
         if rule:
             self.report(rule)
-        self.check_tiles(node)
+        self.check_operation(node)
         super().visit(node)
         self.line = outer
 
@@ -243,9 +241,7 @@ class Checker(HeldValues):
 
     def made_in(self, body: ast.AST) -> set[str]:
         """Returns the names of tensors that the body of a loop allocates."""
-        assignments = [node for node in ast.walk(body) if isinstance(node, ast.Assign)]
-        targets = [t for a in assignments if self.are_tensors([a.value]) for t in a.targets]
-        return {target.id for target in targets if isinstance(target, ast.Name)}
+        return {name for name, value in assigned(body) if self.are_tensors([value])}
 
     def rule_of_change(self, node: ast.AST, body: ast.AST) -> str:
         """Returns the rule that a body breaks if it changes an outside list or similar object."""
@@ -297,8 +293,6 @@ class Checker(HeldValues):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
             self.check_condition(node.operand)
-        elif not (isinstance(node.op, ast.USub) and self.is_scalar(node.operand)):
-            self.check_operator(node, node.operand)
         self.generic_visit(node)
 
     def check_condition(self, test: ast.expr) -> None:
@@ -361,7 +355,6 @@ class Checker(HeldValues):
         is_dict = isinstance(node.value, ast.Name) and node.value.id in self.dicts
         if is_dict and not names_a_key(node.slice, self.counters):
             self.report("dict-key", ast.unparse(node))
-        self.check_slice(node)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -387,7 +380,6 @@ class Checker(HeldValues):
                 self.report(rule, what)
         self.check_arguments(path, node)
         self.check_dict_method(node)
-        self.check_builtin(node)
         self.note_module_body(node)
         if isinstance(node.func, ast.Subscript) and self.is_kernel_name(node.func.value):
             self.report("launch-bracket", ast.unparse(node.func))
