@@ -37,6 +37,10 @@ class LaunchState(running.Launch):
 
     def __init__(self, dry: bool = False, record: bool = False, kernel: Any = None) -> None:
         self.chip: NeuronCore = hardware.current()
+        self.partition_bytes = {
+            MemoryRegion.sbuf: self.chip.sbuf_partition_bytes,
+            MemoryRegion.psum: self.chip.psum_partition_bytes,
+        }
         self.dry = dry
         self.kernel = kernel  # the function
         self.waived: set[str] = set()  # waived rules that the kernel broke

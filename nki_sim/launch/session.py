@@ -89,7 +89,7 @@ class Session(LaunchState):
         """Notes a loop on the device, a while loop at its end, for a comparison of two programs."""
 
     def _check_size(self, storage: Storage) -> None:
-        what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
+        what, buffer = "nl.ndarray", storage.buffer
         self.holds_int64 = self.holds_int64 or storage.dtype == "int64"
         if storage.dtype == "int64" and buffer is MemoryRegion.psum:
             rule = "tensors of int64 are documented in SBUF and HBM only: allocate it there"
@@ -101,11 +101,10 @@ class Session(LaunchState):
                     f"over blocks of {hardware.PARTITIONS} rows"
                 )
                 raise NkiValidationError(what, "shape[0]", storage.shape[0], rule)
-            sbuf = buffer is MemoryRegion.sbuf
-            limit = chip.sbuf_partition_bytes if sbuf else chip.psum_partition_bytes
+            limit = self.partition_bytes[buffer]
             if storage.free_bytes > limit:
                 rule = (
-                    f"{buffer.value.upper()} of {chip.name} holds {limit} bytes a partition: "
+                    f"{buffer.value.upper()} of {self.chip.name} holds {limit} bytes a partition: "
                     f"allocate smaller tiles"
                 )
                 value = f"{storage.free_bytes} bytes a partition"
@@ -120,14 +119,10 @@ class Session(LaunchState):
 
     def _place(self, storage: Storage, address: tuple[int, int]) -> None:
         partition, free = address
-        limit = (
-            self.chip.sbuf_partition_bytes
-            if storage.buffer is MemoryRegion.sbuf
-            else self.chip.psum_partition_bytes
-        )
         if storage.buffer not in ON_CHIP or partition < 0 or free < 0:
             rule = "must be a pair (partition, byte) in SBUF or PSUM, both of them at least 0"
             raise NkiValidationError("nl.ndarray", "address", address, rule)
+        limit = self.partition_bytes[storage.buffer]
         if partition + storage.shape[0] > hardware.PARTITIONS or free + storage.free_bytes > limit:
             rule = (
                 f"the tile ends outside of {storage.buffer.value.upper()}, which has "
@@ -392,19 +387,17 @@ class Session(LaunchState):
         changes = self.lifetimes = self._lifetimes()
         in_sbuf = [change for change in changes if change[2].buffer is MemoryRegion.sbuf]
         in_psum = [change for change in changes if change[2].buffer is MemoryRegion.psum]
-        sbuf = self._peak(in_sbuf, self.chip.sbuf_partition_bytes)
-        psum = self._peak(in_psum, self.chip.psum_partition_bytes)
-        dma: tuple[int, Storage | None] = (0, None)
-        if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
-            dma = self._peak([change for change in in_sbuf if change[2].is_dma_written])
-        if dma[0] > hardware.DMA_WRITTEN_BYTES:
+        sbuf, _ = self._peak(in_sbuf, self.partition_bytes[MemoryRegion.sbuf])
+        psum, _ = self._peak(in_psum, self.partition_bytes[MemoryRegion.psum])
+        dma, culprit = 0, None
+        if sbuf > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
+            dma, culprit = self._peak([one for one in in_sbuf if one[2].is_dma_written])
+        if culprit is not None and dma > hardware.DMA_WRITTEN_BYTES:
             rule = (
                 f"it should be at most {hardware.DMA_WRITTEN_BYTES} bytes a partition, because "
                 f"more serialises the kernel: load less at a time"
             )
-            culprit = dma[1]
-            assert culprit is not None
-            value = f"{dma[0]} bytes a partition with {culprit.describe()}"
+            value = f"{dma} bytes a partition with {culprit.describe()}"
             operand = "SBUF that DMA writes and that is live at once"
             self.warn("nisa.dma_copy", operand, value, rule, culprit.first_use)
         self._check_addresses()
@@ -417,8 +410,8 @@ class Session(LaunchState):
                 for s in self.storages
                 if s.buffer not in ON_CHIP and not s.is_argument and s not in returned
             ),
-            "sbuf_peak_bytes": sbuf[0],
-            "psum_peak_banks": -(-psum[0] // self.chip.psum_bank_bytes),
+            "sbuf_peak_bytes": sbuf,
+            "psum_peak_banks": -(-psum // self.chip.psum_bank_bytes),
         }
 
     def release(self) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from nki_sim.base.enums import MemoryRegion
-from nki_sim.hardware import NeuronCore
 from nki_sim.rules.accesses import Wait
 
 
@@ -33,11 +31,3 @@ class FreeMemory:
     def release(self, size: int, waits: list[Wait]) -> None:
         """Frees bytes, which the next user may overwrite when the waits are over."""
         self._pieces.append((size, waits))
-
-
-def partition_bytes(chip: NeuronCore) -> dict[MemoryRegion, int]:
-    """Returns the bytes of a partition of each memory on the chip."""
-    return {
-        MemoryRegion.sbuf: chip.sbuf_partition_bytes,
-        MemoryRegion.psum: chip.psum_partition_bytes,
-    }

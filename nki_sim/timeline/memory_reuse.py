@@ -12,13 +12,13 @@ from typing import Any
 from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.rules.accesses import FEW, Joint
 
-from .free_memory import FreeMemory, partition_bytes
+from .free_memory import FreeMemory
 from .waits import REUSED
 
 
 def add_memory_waits(session: LaunchState) -> None:
     """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
-    sizes = partition_bytes(session.chip)
+    sizes = session.partition_bytes
     memories = {memory: FreeMemory(size) for memory, size in sizes.items()}
     trace = session.recorded()
     for n, change, storage in session.lifetimes:
