@@ -254,8 +254,11 @@ def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int
     if len(mask) != 32 or any(not (0 <= m < 32 or m == 255) for m in mask):
         rule = "must have 32 entries from 0 to 31, or 255 to keep a partition"
         raise rules.fail("shuffle_mask", mask, rule)
-    for operand, t in (("dst", dst), ("src", src)):
-        _shuffle_start(rules, operand, t, max(dst.shape[0], src.shape[0]))
+    active_partitions = -(-max(dst.shape[0], src.shape[0]) // 32) * 32
+    allowed = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active_partitions, (0,))
+    rule = f"{active_partitions} active partitions must start at one of {allowed}"
+    rules.starts_at("dst", dst, allowed, rule)
+    rules.starts_at("src", src, allowed, rule)
     rules.same_dtype(dst=dst, src=src)
     if free_size(dst) != free_size(src):
         value = f"{free_size(dst)} for dst, {free_size(src)} for src"
@@ -279,13 +282,6 @@ def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int
         written[to] = True
         issue.writes_where = lambda ins: written
     return issue
-
-
-def _shuffle_start(rules: Rules, operand: str, t: NkiTensor, partitions: int) -> None:
-    active_partitions = -(-partitions // 32) * 32
-    allowed = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active_partitions, (0,))
-    rule = f"{active_partitions} active partitions must start at one of {allowed}"
-    rules.starts_at(operand, t, allowed, rule)
 
 
 @instruction

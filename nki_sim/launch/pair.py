@@ -167,7 +167,10 @@ class Pair:
         """Checks the rules that concern both programs."""
         self._check_loops()
         self._check_allocations()
-        _check_results(self.sessions, *results)
+        if not _is_same(self.sessions, *results):
+            value = f"{_text(results[0])} in program 0, {_text(results[1])} in program 1"
+            rule = "both programs must return the same views of the same tensors in shared HBM"
+            raise NkiValidationError("return", "the result", value, rule)
         self._share_marks()
         check_hazards(self.sessions, self.meetings, self.tensors)
         for session in self.sessions:
@@ -362,15 +365,8 @@ def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
     return None
 
 
-def _check_results(sessions: list[CoreSession], first: object, second: object) -> None:
-    """Checks that both programs return the same tensors in the same structure."""
-    if not _is_same(sessions, first, second):
-        value = f"{_text(first)} in program 0, {_text(second)} in program 1"
-        rule = "both programs must return the same views of the same tensors in shared HBM"
-        raise NkiValidationError("return", "the result", value, rule)
-
-
 def _is_same(sessions: list[CoreSession], a: object, b: object) -> bool:
+    """Returns whether the results of both programs are the same tensors in the same structure."""
     if isinstance(a, NkiTensor) and isinstance(b, NkiTensor):
         numbers = sessions[0].shared.get(a.storage), sessions[1].shared.get(b.storage)
         views = [(t.shape, t.strides, t.offset, t.dtype, t.buffer) for t in (a, b)]

@@ -190,6 +190,8 @@ def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
          timeline.dma_bytes_per_ns_over_time),
     )  # fmt: skip
     for name, (unit, one, scale), most, of, over_time in counters:
+        lines = [over_time(core) for core in range(cores)]
+        times = sorted({time for line in lines for time, _ in line})
         yield {
             "name": name,
             "unit": unit,
@@ -197,13 +199,9 @@ def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
             "scale": scale,
             "most": max((getattr(chip, most) for chip in timeline.chips), default=0),
             "of": of,
-            **_aligned([over_time(core) for core in range(cores)]),
+            "times": times,
+            "values": [list(_values(line, times)) for line in lines],
         }
-
-
-def _aligned(lines: list[OverTime]) -> dict[str, Any]:
-    times = sorted({time for line in lines for time, _ in line})
-    return {"times": times, "values": [list(_values(line, times)) for line in lines]}
 
 
 def _values(line: OverTime, times: list[float]) -> Iterator[float]:

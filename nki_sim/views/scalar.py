@@ -135,10 +135,7 @@ class NkiScalar(RunTimeValue):
     __eq__ = __ne__ = _compare
     __hash__ = object.__hash__
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError(self._instead)
-
-    __index__ = __bool__ = _refuse
+    __index__ = __bool__ = RunTimeValue._refuse
 
     def __repr__(self) -> str:
         return f"NkiScalar({self._state}, {self.dtype})"

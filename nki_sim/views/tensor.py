@@ -411,7 +411,9 @@ class NkiTensor(NoArithmetic, NKIObject):
                 stride is not the storage's free size; or, in strict mode, AWS's documents disagree.
         """
         known = None
-        if scalar_offset is vector_offset is dtype is None and self._is_whole():
+        is_whole = self.offset == 0 and self._layout.packed_bytes == self.storage.size_bytes
+        is_static = scalar_offset is vector_offset is dtype is self._dynamic is None
+        if is_static and is_whole:  # the elements as they were allocated
             known = _known_pattern(pattern, offset)
             if known is not None and known in self._layout.indexed:
                 layout, distance = self._layout.indexed[known]
@@ -624,11 +626,6 @@ class NkiTensor(NoArithmetic, NKIObject):
     def _leads(self) -> bool:
         # Dimension 0 is the partition in SBUF, in PSUM, and after ``vector_select``.
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
-
-    def _is_whole(self) -> bool:
-        # As it was allocated, or with the same elements.
-        is_static = self._dynamic is None and self.offset == 0
-        return is_static and self._layout.packed_bytes == self.storage.size_bytes
 
     def _dim(self, dim: int) -> int:
         dim = integer("NkiTensor", "dim", dim)
