@@ -89,20 +89,6 @@ def sendrecv(
     """Sends ``src`` to the ``dst`` of a core, and receives the ``src`` of a core in ``dst``."""
     rules = Rules("nisa.sendrecv")
     _check_cores(rules)
-    _check_tiles(rules, src, dst)
-    ranks = []
-    for operand, rank in (("send_to_rank", send_to_rank), ("recv_from_rank", recv_from_rank)):
-        rule = "must be 0 or 1"
-        if isinstance(rank, bool) or integer(rules.instruction, operand, rank, rule) not in (0, 1):
-            raise rules.fail(operand, rank, rule)
-        ranks.append(int(rank))
-    pipe = integer(rules.instruction, "pipe_id", pipe_id)
-    issue = _transfer(rules, dst, src, pipe, dma_engine)
-    issue.meets = Sendrecv(pipe, ranks[0], ranks[1], dma_engine.name)
-    return issue
-
-
-def _check_tiles(rules: Rules, src: NkiTensor, dst: NkiTensor) -> None:
     for operand, t in (("src", src), ("dst", dst)):
         rules.tensor(operand, t)
         if t.buffer is not MemoryRegion.sbuf:
@@ -113,6 +99,16 @@ def _check_tiles(rules: Rules, src: NkiTensor, dst: NkiTensor) -> None:
         value = f"{src.shape} for src, {dst.shape} for dst"
         raise rules.fail("the shape", value, "src and dst must have the same shape")
     rules.written_once("dst", dst)
+    ranks = []
+    for operand, rank in (("send_to_rank", send_to_rank), ("recv_from_rank", recv_from_rank)):
+        rule = "must be 0 or 1"
+        if isinstance(rank, bool) or integer(rules.instruction, operand, rank, rule) not in (0, 1):
+            raise rules.fail(operand, rank, rule)
+        ranks.append(int(rank))
+    pipe = integer(rules.instruction, "pipe_id", pipe_id)
+    issue = _transfer(rules, dst, src, pipe, dma_engine)
+    issue.meets = Sendrecv(pipe, ranks[0], ranks[1], dma_engine.name)
+    return issue
 
 
 def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: dma_engine) -> Issue:

@@ -217,11 +217,8 @@ def _product(names: tuple[str, str], quadrants: int) -> Any:
     """Returns a function that dequantises the operands, and multiplies them in float32."""
 
     def run(ins: list[Array], out: Array | None = None) -> Any:
-        scales = ins[2 : 2 + quadrants], ins[2 + quadrants :]
-        left, right = (
-            _dequantized(data, name, scale)
-            for data, name, scale in zip(ins[:2], names, scales, strict=True)
-        )
+        left = _dequantized(ins[0], names[0], ins[2 : 2 + quadrants])
+        right = _dequantized(ins[1], names[1], ins[2 + quadrants :])
         return np.matmul(left.T, right, out=out)
 
     return run

@@ -166,7 +166,12 @@ class Pair:
     def check(self, results: list[object]) -> None:
         """Checks the rules that concern both programs."""
         self._check_loops()
-        self._check_allocations()
+        for both in self.tensors:
+            for program, storage in enumerate(both):
+                if storage is None:
+                    other = both[1 - program]
+                    assert other is not None
+                    raise _not_shared(f"{other.describe()} in program {1 - program} only")
         if not _is_same(self.sessions, *results):
             value = f"{_text(results[0])} in program 0, {_text(results[1])} in program 1"
             rule = "both programs must return the same views of the same tensors in shared HBM"
@@ -244,15 +249,6 @@ class Pair:
             raise _not_shared(f"{value}program {1 - session.program}")
         storage.data = other.data
         return False
-
-    def _check_allocations(self) -> None:
-        for both in self.tensors:
-            for program, storage in enumerate(both):
-                if storage is None:
-                    other = both[1 - program]
-                    assert other is not None
-                    value = f"{other.describe()} in program {1 - program} only"
-                    raise _not_shared(value)
 
     def _share_marks(self) -> None:
         for a, b in self.tensors:
