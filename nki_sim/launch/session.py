@@ -6,6 +6,7 @@ memory was written. If a timeline is recorded, it also notes what the instructio
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
@@ -452,20 +453,15 @@ class Session(LaunchState):
         The second value is the tile that was allocated last then. Raises NkiValidationError if the
         sum exceeds ``limit``.
         """
-        live = peak = 0
-        culprit = None
-        for n, change, storage in changes:
-            if change == 2:
-                live -= storage.held_bytes
-                continue
-            live += storage.held_bytes
-            if live > peak:
-                peak, culprit = live, storage
-                if limit is not None and live > limit:
-                    tiles = [s for s in self.storages if s.buffer is storage.buffer]
-                    found = [s for s in tiles if 0 <= s.first_use <= n <= s.last_use]
-                    raise full_memory(self, [(s, s.held_bytes) for s in found], n, limit, storage)
-        return peak, culprit
+        sizes = [s.held_bytes if change == 1 else -s.held_bytes for _, change, s in changes]
+        live = list(itertools.accumulate(sizes))
+        peak = max(live, default=0)
+        if limit is not None and peak > limit:
+            n, _, last = changes[next(i for i, size in enumerate(live) if size > limit)]
+            tiles = [s for s in self.storages if s.buffer is last.buffer]
+            found = [s for s in tiles if 0 <= s.first_use <= n <= s.last_use]
+            raise full_memory(self, [(s, s.held_bytes) for s in found], n, limit, last)
+        return peak, changes[live.index(peak)][2] if changes else None
 
     def _check_addresses(self) -> None:
         placed = [s for s in self.storages if s.address is not None and s.first_use >= 0]

@@ -92,7 +92,11 @@ class HeldValues(ast.NodeVisitor):
             self.tiles = self.tiles & self.tensors
         super().visit(node)
         if isinstance(node, _BRANCHES):
-            self.tiles = self.tiles - (_stored(node) - self.tensors)
+            inner = list(ast.walk(node))
+            names = [n for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            stored = {name.id for name in names}
+            stored |= {n.name for n in inner if isinstance(n, ast.ExceptHandler) and n.name}
+            self.tiles = self.tiles - (stored - self.tensors)
 
     def rule_of(self, node: ast.expr | None) -> str:
         """Returns the rule that an operator on a value breaks, or "" for a known value."""
@@ -201,11 +205,3 @@ class HeldValues(ast.NodeVisitor):
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_comprehension_of
     visit_GeneratorExp = visit_comprehension_of  # type: ignore[assignment]
-
-
-def _stored(node: ast.AST) -> set[str]:
-    """Returns the names that a statement binds."""
-    names = {
-        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    return names | {n.name for n in ast.walk(node) if isinstance(n, ast.ExceptHandler) and n.name}

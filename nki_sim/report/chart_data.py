@@ -64,6 +64,8 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
     cores = max((event.core for event in events), default=0) + 1
     tracks, places = _tracks(events, cores)
     words = _Words()
+    indices = {(event.launch, event.core, event.number): event.index for event in events}
+    warnings = [((w.launch, w.core, w.number), w.message) for w in timeline.warnings]
     path_ns: dict[int, float] = defaultdict(float)
     for share in critical_shares(timeline):
         path_ns[share.event.index] += share.ns
@@ -85,7 +87,7 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
             ],
         },
         "path": [event.index for event in timeline.critical_path],
-        "warnings": _warnings(timeline, events),
+        "warnings": [(indices[key], text) for key, text in warnings if key in indices],
         "words": words.texts,
         "counters": list(_counters(timeline, cores)),
     }
@@ -167,12 +169,6 @@ def _columns(
         **{key: [words.number(text(event)) for event in events] for key, text in texts.items()},
         **{key: [getattr(event, key) for event in events] for key in numbers},
     }
-
-
-def _warnings(timeline: Recording, events: list[Event]) -> list[tuple[int, str]]:
-    indices = {(event.launch, event.core, event.number): event.index for event in events}
-    keys = [((w.launch, w.core, w.number), w.message) for w in timeline.warnings]
-    return [(indices[key], message) for key, message in keys if key in indices]
 
 
 def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
