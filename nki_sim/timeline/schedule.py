@@ -56,11 +56,9 @@ class Schedule:
         self.names = [name for session in sessions for _, _, name in session.recorded()]
         notes = [session.notes or [] for session in sessions]
         self.notes = None if first.notes is None else list(itertools.chain(*notes))
-        firsts = (0, len(first.recorded()))
-        self._banks = [
-            {begin + n: taken for n, taken in session.banks.items()}
-            for begin, session in zip(firsts, sessions, strict=False)
-        ]
+        split = len(first.recorded())
+        banks = [{split + n: held for n, held in one.banks.items()} for one in sessions[1:]]
+        self._banks = [first.banks, *banks]
         end_ns = max(one.end_ns for one in compiled)
         if len(sessions) == 1:
             readings = [ordered[0].reading(first) for ordered in (compiled, written)]
