@@ -192,8 +192,7 @@ def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
         rule = "with dge_mode.hwdge it must be at most 128"
         raise rules.fail("src.shape[-1]", src.shape[-1], rule)
     if dtypes.itemsize(src.dtype) != 2:
-        rule = "dge_mode.hwdge transposes 2-byte dtypes only"
-        raise rules.fail("src.dtype", src.dtype, rule)
+        raise rules.fail("src.dtype", src.dtype, "dge_mode.hwdge transposes 2-byte dtypes only")
 
 
 @instruction

@@ -202,8 +202,7 @@ def _sizes(
         rule = f"must have at most {tile_size[0]} partitions, the rows of tile_size"
         raise rules.fail("stationary", f"a tile of {k} partitions", rule)
     if m % 2 or m > 128:
-        rule = "must be even and at most 128"
-        raise rules.fail("the free size of stationary", m, rule)
+        raise rules.fail("the free size of stationary", m, "must be even and at most 128")
     limit = 4096 if dst.dtype == "float32" else 8192
     if n > limit:
         rule = f"must be at most {limit} with dst in {dst.dtype}"

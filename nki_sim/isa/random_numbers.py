@@ -129,8 +129,7 @@ def _check_range(rules: Rules, low: Array, high: Array) -> None:
     low, high = np.broadcast_arrays(low, high)
     wrong = ~(low < high)
     if wrong.any():
-        value = (low[wrong][0], high[wrong][0])
-        raise rules.fail("(min, max)", value, "min must be below max")
+        raise rules.fail("(min, max)", (low[wrong][0], high[wrong][0]), "min must be below max")
 
 
 @instruction

@@ -290,8 +290,7 @@ class Rules:
         """Checks that all operands have the same dtype."""
         found = {name: t.dtype for name, t in tiles.items()}
         if len(set(found.values())) > 1:
-            rule = "all operands must have the same dtype"
-            raise self.fail("dtype", _by_operand(found), rule)
+            raise self.fail("dtype", _by_operand(found), "all operands must have the same dtype")
 
     # Settings.
 
@@ -338,8 +337,7 @@ class Rules:
             "activation": found.activation is not None,
         }[kind]
         if not legal:
-            rule = f"must be {_KINDS[kind]}"
-            raise self.fail(name, f"nl.{found.name}", rule)
+            raise self.fail(name, f"nl.{found.name}", f"must be {_KINDS[kind]}")
         self.generation(name, f"nl.{found.name}", found.first_generation)
         return found
 

@@ -184,8 +184,7 @@ def topk(val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int) -> Issu
     n, k = integer(rules.instruction, "n", n), free_size(val_dst)
     rules.free_size_is("idx_dst", idx_dst, k)
     if not 8 <= n < 65536 or not 1 <= k < 32768 or k > n:
-        rule = "must satisfy 8 <= n < 65536, 1 <= k < 32768 and k <= n"
-        raise rules.fail("(n, k)", (n, k), rule)
+        raise rules.fail("(n, k)", (n, k), "must satisfy 8 <= n < 65536, 1 <= k < 32768 and k <= n")
     if free_size(src) < math.ceil(n / _CORE_PARTITIONS):
         rule = f"must have {math.ceil(n / _CORE_PARTITIONS)} elements a partition for n = {n}"
         raise rules.fail_free_size("src", src, rule)

@@ -178,8 +178,7 @@ def select_reduce(
     rules.not_both_psum(predicate=predicate, on_true=on_true)
     rules.dtype("predicate", predicate, ("int8", "uint8", "int16", "uint16"))
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
-        rule = "must not be tfloat32, int32 or uint32"
-        raise rules.fail("on_true.dtype", on_true.dtype, rule)
+        raise rules.fail("on_true.dtype", on_true.dtype, "must not be tfloat32, int32 or uint32")
     other = rules.column_or_number("on_false", on_false, on_true)
     _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd

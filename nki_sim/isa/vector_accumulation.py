@@ -87,8 +87,7 @@ def _loaded(
         raise rules.fail("reduce_cmd", cmd.name, "must be reset_reduce, reduce or load_reduce")
     if cmd is not reduce_cmd.load_reduce:
         if init is not None:
-            rule = "must be None, except with reduce_cmd.load_reduce"
-            raise rules.fail(name, repr(init), rule)
+            raise rules.fail(name, repr(init), "must be None, except with reduce_cmd.load_reduce")
         return None
     if init is None:
         raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")

@@ -115,8 +115,7 @@ class Session(LaunchState):
                 "a tensor in HBM holds at most 2 GiB, because DMA offsets have 32 bits: split it "
                 "into several tensors"
             )
-            value = f"{storage.free_bytes} bytes"
-            raise NkiValidationError(what, "the tensor's size", value, rule)
+            raise NkiValidationError(what, "the tensor's size", f"{storage.free_bytes} bytes", rule)
 
     def _place(self, storage: Storage, address: tuple[int, int]) -> None:
         partition, free = address

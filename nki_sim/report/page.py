@@ -67,8 +67,7 @@ def _environment() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        without = f"the report needs the package jinja2, {from_extra('report')}"
-        raise ImportError(without) from error
+        raise ImportError(f"the report needs the package jinja2, {from_extra('report')}") from error
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER / "template"),
         autoescape=True,

@@ -70,8 +70,7 @@ def integer_index(
         raise fail(f"the index of dimension {dim}", repr(item), rule)
     index = item.__index__()
     if not (-n if lowest is None else lowest) <= index < n:
-        rule = f"it is out of bounds for shape {shape}"
-        raise fail(f"the index of dimension {dim}", index, rule)
+        raise fail(f"the index of dimension {dim}", index, f"it is out of bounds for shape {shape}")
     return int(index % n)
 
 

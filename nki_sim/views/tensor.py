@@ -465,8 +465,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         """Reorders dimensions; the partition dimension stays first."""
         dims = integers("NkiTensor", "dims of permute", dims)
         if sorted(dims) != list(range(self.ndim)):
-            rule = f"must be a permutation of 0 to {self.ndim - 1}"
-            raise fail("dims of permute", dims, rule)
+            raise fail("dims of permute", dims, f"must be a permutation of 0 to {self.ndim - 1}")
         if self._leads and dims[0] != 0:
             rule = "dims[0] must be 0, because the partition dimension stays first"
             raise fail("dims of permute", dims, rule)
@@ -642,8 +641,7 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     def _as_dtype(self, dtype: str) -> NkiTensor:
         if dtype != self.dtype and "int64" in (dtype, self.dtype):
-            rule = "no document says how to reinterpret bits to or from int64"
-            raise fail(_VIEW, dtype, rule)
+            raise fail(_VIEW, dtype, "no document says how to reinterpret bits to or from int64")
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
         free, is_exact = self._free * old // new, dtypes.is_exact(dtype)
         offset = self.offset * old // new
