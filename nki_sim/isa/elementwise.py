@@ -229,6 +229,7 @@ def _bit_operand(step: Step, value: Array, ins: list[Array], column: tuple[int, 
 
 
 def scalar_run(steps: list[Step], dst: NkiTensor, bitvec: bool) -> Any:
+    """Returns the arithmetic of steps that follow each other; ``bitvec`` steps are on bits."""
     name, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
 

@@ -24,10 +24,12 @@ class Indirection:
 
 
 def fail(operand: str, value: object, rule: str) -> NkiValidationError:
+    """Returns the error about an argument of a method of a tensor."""
     return NkiValidationError("NkiTensor", operand, value, rule)
 
 
 def expanded(key: tuple[object, ...], ndim: int) -> tuple[Any, ...]:
+    """Returns an index with one entry for each of ``ndim`` dimensions."""
     spots = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(spots) > 1:
         raise fail("the index", key, "it may contain at most one Ellipsis")
@@ -38,12 +40,14 @@ def expanded(key: tuple[object, ...], ndim: int) -> tuple[Any, ...]:
 
 
 def check_range(start: int, stop: int, n: int, dim: int, shape: tuple[int, ...]) -> None:
+    """Raises NkiValidationError unless a range of dimension ``dim``, of size ``n``, is in it."""
     if not 0 <= start < stop <= n:
         rule = f"it is empty or out of bounds for shape {shape}"
         raise fail(f"the index of dimension {dim}", f"{start}:{stop}", rule)
 
 
 def slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Returns start, stop and step of a slice of dimension ``dim``, which has the size ``n``."""
     try:
         start = 0 if item.start is None else as_index(item.start)
         stop = n if item.stop is None else as_index(item.stop)
@@ -65,6 +69,7 @@ def slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple
 def integer_index(
     item: object, n: int, dim: int, shape: tuple[int, ...], lowest: int | None = None
 ) -> int:
+    """Returns a number as an index from 0 to ``n`` - 1 of dimension ``dim``."""
     if not hasattr(item, "__index__"):
         rule = "must be an int, a slice, an Ellipsis or nl.ds(start, size)"
         raise fail(f"the index of dimension {dim}", repr(item), rule)
@@ -75,6 +80,7 @@ def integer_index(
 
 
 def inferred(shape: tuple[int, ...], total: int, what: str) -> tuple[int, ...]:
+    """Returns a shape of ``total`` elements, with a size in place of -1."""
     if shape.count(-1) == 1:
         known = -math.prod(shape)
         if known > 0 and total % known == 0:

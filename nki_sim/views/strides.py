@@ -37,6 +37,7 @@ def coalesce(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int
 
 
 def merged_dims(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns (size, stride) pairs with those merged that follow each other in memory."""
     merged: list[tuple[int, int]] = []
     for n, stride in dims:
         if merged and (n == 1 or merged[-1][0] == 1 or merged[-1][1] == n * stride):
@@ -49,6 +50,7 @@ def merged_dims(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @functools.lru_cache(4096)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the strides of a dense tensor."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
