@@ -116,7 +116,7 @@ def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: dma_e
     rules.member("dma_engine", by, dma_engine)
     if by is dma_engine.dma:
         issue = _dma_issue(rules.instruction, dst, src, None, dge_mode.unknown, engine.unknown)
-        issue.queue = issue.stream = f"dma pipe {pipe}"
+        issue.queue = f"dma pipe {pipe}"
         return issue
     size = dtypes.itemsize(dst.dtype)
     if free_size(dst) > _GPSIMD_ELEMENTS:

@@ -133,7 +133,7 @@ def on_scalar(issue: Issue, inputs: list[NkiTensor], out: NkiTensor) -> Issue | 
     if any(t.dtype in dtypes.INTEGERS for t in (*inputs, out)):
         return None
     found = copy.copy(issue)
-    found.engine = found.queue = found.stream = "scalar"
+    found.engine = found.queue = "scalar"
     found.ports = _ports("scalar", [*inputs, out])
     count = max(free_size(t) for t in (*inputs, out))
     factor = 2.0 if any(is_slow(t) for t in (*inputs, out)) else 1.0

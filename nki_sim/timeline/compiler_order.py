@@ -304,7 +304,7 @@ class CompilerOrder:
         last: dict[Any, int] = {}
         for n in sorted(tile.users, key=self._over.__getitem__):
             issue = self.issues[n]
-            last[n if issue.engine == "dma" or issue.may_overtake else issue.stream] = n
+            last[n if issue.engine == "dma" or issue.may_overtake else issue.queue] = n
         return self.found.joined([~n for n in last.values()], self._over)
 
     def _wait_across_engines(self) -> None:
