@@ -73,9 +73,9 @@ def _draw(name: str, like: Array, lanes: slice) -> Any:
     return _generator(name).draw(lanes, count).reshape(like.shape)
 
 
-def _uniform(name: str, like: Array, lanes: slice) -> Any:
-    # 24 bits, which float32 holds exactly.
-    return (_draw(name, like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+def _uniform(like: Array, lanes: slice) -> Any:
+    # 24 bits of VectorE, which float32 holds exactly.
+    return (_draw("vector", like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
 def _factor(rules: Rules, name: str) -> float:
@@ -116,7 +116,7 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand) -> Issue:
     def run(outs: list[Array], ins: list[Array]) -> None:
         low, high = [column_of(bound, ins) for bound in bounds]
         _check_range(rules, low, high)
-        value = low + (high - low) * _uniform("vector", outs[0], lanes).reshape(shape[0], -1)
+        value = low + (high - low) * _uniform(outs[0], lanes).reshape(shape[0], -1)
         dtypes.store(outs[0], value.astype(np.float32).reshape(shape), name_)
 
     if not rules.reads:
@@ -151,7 +151,7 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand) -> Issue:
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape[0], -1)
-        kept = _uniform("vector", value, lanes) >= column_of(chance, ins)
+        kept = _uniform(value, lanes) >= column_of(chance, ins)
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
     return _with_state(stream(rules, "vector", run))

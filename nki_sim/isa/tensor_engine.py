@@ -67,7 +67,7 @@ def nc_matmul(
         raise rules.fail("tile_size", tile_size, rule)
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
-    _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
+    _matmul_sizes(rules, dst, moving, (k, m, n), tile_size)
     transposes = is_transpose and rules.chip.native_transpose
     if transposes and n != k:
         rule = f"is_transpose needs an identity matrix, {k}x{k}"
@@ -196,7 +196,6 @@ def _array_tile(
 def _matmul_sizes(
     rules: Rules,
     dst: NkiTensor,
-    stationary: NkiTensor,
     moving: NkiTensor,
     sizes: tuple[int, int, int],
     tile_size: tuple[int, ...],
