@@ -137,6 +137,13 @@ class Checker(HeldValues):
         if rule:
             self.report(rule)
         self.check_operation(node)
+        if isinstance(node, ast.If | ast.IfExp | ast.Assert):
+            self.check_condition(node.test)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                self.check_condition(value)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.check_condition(node.operand)
         super().visit(node)
         self.line = outer
 
@@ -162,7 +169,6 @@ class Checker(HeldValues):
 
     def visit_Assert(self, node: ast.Assert) -> None:
         self.report("assert")
-        self.check_condition(node.test)
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise | ast.ClassDef) -> None:
@@ -274,26 +280,11 @@ class Checker(HeldValues):
         self.visit_all([*node.body, *node.orelse])
 
     def visit_If(self, node: ast.If) -> None:
-        self.check_condition(node.test)
         self.visit(node.test)
         before = self.tiles
         self.visit_all(node.body)
         self.tiles = before
         self.visit_all(node.orelse)
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.check_condition(node.test)
-        self.generic_visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        for value in node.values:
-            self.check_condition(value)
-        self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        if isinstance(node.op, ast.Not):
-            self.check_condition(node.operand)
-        self.generic_visit(node)
 
     def check_condition(self, test: ast.expr) -> None:
         """Reports the truth value of a tensor, or of its comparison with anything but None."""
