@@ -133,6 +133,8 @@ def _assignments_in(text: str) -> list[_Assignment]:
 
 def _why_no_operator(tensor: NkiTensor, operation: str) -> str:
     """Returns why tensors have no operator, such as "+", with the name of the tensor."""
+    if tensor.storage is None:
+        return why_not(operation)
     text = f"`{operation}` of {name_and_text(tensor.storage, None)[1]}: {why_not(operation)}"
     return text if tensor.buffer in ON_CHIP else f"{text}. Copy the tensor into SBUF first"
 

@@ -11,6 +11,7 @@ from nki_sim.views.nki_object import NKIObject
 from nki_sim.views.register import RunTimeValue as _RunTimeValue
 from nki_sim.views.tensor import DynamicSlice, NkiTensor
 
+from . import grids as _grids
 from .creation import (
     copy,
     device_print,
@@ -26,13 +27,6 @@ from .creation import (
     zeros,
     zeros_like,
 )
-from .grids import NkiBlockGrid as _NkiBlockGrid
-from .grids import NkiGrid as _NkiGrid
-from .grids import NkiTileGrid as _NkiTileGrid
-from .grids import alloc_blocks as _alloc_blocks
-from .grids import alloc_tiles as _alloc_tiles
-from .grids import blocks as _blocks
-from .grids import tiles as _tiles
 from .loops import (
     affine_range,
     dynamic_range,
@@ -107,16 +101,9 @@ def is_sbuf(buffer: MemoryRegion) -> bool:
 
 
 # Names that exist since NKI 0.7 only.
-_new = {
-    "NkiBlockGrid": _NkiBlockGrid,
-    "NkiGrid": _NkiGrid,
-    "NkiTileGrid": _NkiTileGrid,
-    "alloc_blocks": _alloc_blocks,
-    "alloc_tiles": _alloc_tiles,
-    "blocks": _blocks,
-    "int64": "int64",
-    "tiles": _tiles,
-}
+_classes = ("NkiBlockGrid", "NkiGrid", "NkiTileGrid")
+_functions = ("alloc_blocks", "alloc_tiles", "blocks", "tiles")
+_new = {name: getattr(_grids, name) for name in _classes + _functions} | {"int64": "int64"}
 __getattr__ = _no_attribute(__name__, "nki.language", _new)
 
 

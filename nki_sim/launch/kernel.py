@@ -291,7 +291,7 @@ def argument_tensor(
         what = f"the size of {argument}"
         raise NkiValidationError("kernel", what, error.value, error.rule) from None
     session.storages.append(storage)
-    return NkiTensor(storage)
+    return NkiTensor(shape, dtype, storage, MemoryRegion.shared_hbm)
 
 
 def begin(

@@ -226,7 +226,7 @@ class Pair:
         second.storages.append(storage)
         first.shared[value.storage] = second.shared[storage] = len(self.tensors)
         self.tensors.append([value.storage, storage])
-        return NkiTensor(storage)
+        return NkiTensor(value.shape, value.dtype, storage, _SHARED)
 
     def share(self, session: CoreSession, storage: Storage) -> bool:
         """Joins the tensors that both programs allocate in shared HBM.

@@ -56,7 +56,7 @@ class Session(LaunchState):
         self._check_size(storage)
         if address is not None:
             self._place(storage, address)
-        tensor = NkiTensor(storage)
+        tensor = NkiTensor(shape, dtype, storage, buffer)
         if buffer is MemoryRegion.psum:
             storage.held_bytes = self._psum_bytes(storage.free_bytes)
         storage.scope = self.loop_scope

@@ -91,24 +91,29 @@ class NkiTensor(NoArithmetic, NKIObject):
         "_free",
     )
 
-    def __init__(self, storage: Storage) -> None:
-        self._layout = layout = _dense(
-            storage.shape,
-            storage.dtype,
-            dtypes.is_exact(storage.dtype),
-            storage.buffer,
-            storage.start_partition,
-            storage.address,
-        )
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: str,
+        storage: Any,
+        buffer: MemoryRegion = MemoryRegion.sbuf,
+        name: str = "",
+    ) -> None:
+        dtype = dtypes.canonical(dtype)
+        start, address = (storage.start_partition, storage.address) if storage else (0, None)
+        is_exact = dtypes.is_exact(dtype)
+        self._layout = layout = _dense(tuple(shape), dtype, is_exact, buffer, start, address)
         self.shape: tuple[int, ...] = layout.shape
         self.strides: tuple[int, ...] = layout.strides
         self.dtype: str = layout.dtype
         self._free: int = layout.free
         self._region: Any = None
-        self.buffer = storage.buffer
+        self.buffer = buffer
         self.storage = storage
         self.offset = 0
         self._dynamic: Indirection | None = None
+        if storage is not None and name:
+            storage.name = name
 
     def _view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> NkiTensor:
         """Returns a view of the same storage and dtype."""
@@ -147,7 +152,7 @@ class NkiTensor(NoArithmetic, NKIObject):
     @property
     def name(self) -> str:
         """The name from the allocation, for debugging."""
-        return self.storage.name
+        return str(self.storage.name) if self.storage is not None else ""
 
     @property
     def ndim(self) -> int:
@@ -184,7 +189,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             f"NkiTensor({'x'.join(map(str, self.shape))} {self.dtype} "
             f"{self.buffer.value}{' ' + self.name if self.name else ''}"
         )
-        if self.storage.data is None or self._dynamic is not None:
+        if self.storage is None or self.storage.data is None or self._dynamic is not None:
             return head + ")"
         return f"{head},\n{np.array2string(np.asarray(self.array()), threshold=64)})"
 
@@ -198,7 +203,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             "a tensor has no truth value while the kernel is built: compare it with None, select "
             "elements by nl.where, or loop by nl.while_loop"
         )
-        value = self.storage.describe()
+        value = self.storage.describe() if self.storage else "a tensor"
         caller = sys._getframe(1)
         if _WHILE.match(line_of(caller.f_code.co_filename, caller.f_lineno)):
             raise fail("the operand of bool()", value, rule)

@@ -25,7 +25,7 @@ UNWRITTEN = "nothing has written"
 
 def tensor(shape: tuple[int, ...], dtype: str, buffer: MemoryRegion = MemoryRegion.sbuf) -> Any:
     """A tensor outside of a launch."""
-    return NkiTensor(Storage(shape, dtype, buffer, ""))
+    return NkiTensor(shape, dtype, Storage(shape, dtype, buffer, ""), buffer)
 
 
 def reads_after(write: Any, read: Any, shape: tuple[int, ...] = (4, 8), dtype: Any = "float32"):
