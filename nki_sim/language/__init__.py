@@ -12,34 +12,11 @@ from nki_sim.views.register import RunTimeValue as _RunTimeValue
 from nki_sim.views.tensor import DynamicSlice, NkiTensor
 
 from . import grids as _grids
-from .creation import (
-    copy,
-    device_print,
-    empty_like,
-    full,
-    load,
-    load_transpose2d,
-    ndarray,
-    ones,
-    shared_constant,
-    shared_identity_matrix,
-    store,
-    zeros,
-    zeros_like,
-)
-from .loops import (
-    affine_range,
-    dynamic_range,
-    fori_loop,
-    no_reorder,
-    num_programs,
-    program_id,
-    program_ndim,
-    sequential_range,
-    static_range,
-    while_loop,
-)
-from .math import *  # noqa: F403 (its `__all__` has the functions that it defines)
+
+# Each of these has in `__all__` the functions that it defines.
+from .creation import *  # noqa: F403
+from .loops import *  # noqa: F403
+from .math import *  # noqa: F403
 from .tile_size import TileSize
 
 DType = str

@@ -12,6 +12,7 @@ from nki_sim.base.arguments import integer, integers
 from nki_sim.base.dtypes import Array, Dtype, Number
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
+from nki_sim.base.removed_api import defined_in
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
@@ -208,3 +209,6 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Prints the values of a tensor. The simulator writes them to standard output at once."""
     tensor = _tensor("device_print", "tensor", tensor)
     print(print_prefix, tensor if active().dry else np.asarray(tensor.array()))
+
+
+__all__ = defined_in(globals())

@@ -20,6 +20,7 @@ from nki_sim.base.arguments import axes as sorted_axes
 from nki_sim.base.dtypes import Dtype
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
+from nki_sim.base.removed_api import defined_in
 from nki_sim.errors import NkiValidationError
 from nki_sim.views.tensor import NkiTensor
 
@@ -504,9 +505,4 @@ def rand(
     return out
 
 
-# The functions of nki.language that this file defines.
-__all__ = [
-    name
-    for name, value in globals().items()
-    if getattr(value, "__module__", "") == __name__ and not name.startswith("_")
-]
+__all__ = defined_in(globals())
