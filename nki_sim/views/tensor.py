@@ -125,11 +125,16 @@ class NkiTensor(NoArithmetic, NKIObject):
         return self._seen(layout, offset)
 
     def _with_dims(
-        self, first: int, end: int, *dims: tuple[int, int], distance: int = 0
+        self,
+        first: int,
+        end: int,
+        sizes: tuple[int, ...] = (),
+        strides: tuple[int, ...] = (),
+        distance: int = 0,
     ) -> NkiTensor:
-        """Returns a view with (size, stride) pairs in place of dimensions ``first`` to ``end``."""
-        shape = self.shape[:first] + tuple([n for n, _ in dims]) + self.shape[end:]
-        strides = self.strides[:first] + tuple([s for _, s in dims]) + self.strides[end:]
+        """Returns a view with other dimensions in place of those from ``first`` to ``end``."""
+        shape = self.shape[:first] + sizes + self.shape[end:]
+        strides = self.strides[:first] + strides + self.strides[end:]
         return self._view(shape, strides, self.offset + distance)
 
     def _seen(self, layout: Layout, offset: int) -> NkiTensor:
@@ -469,8 +474,11 @@ class NkiTensor(NoArithmetic, NKIObject):
         if self._leads and dims[0] != 0:
             rule = "dims[0] must be 0, because the partition dimension stays first"
             raise fail("dims of permute", dims, rule)
-        pairs = [(self.shape[d], self.strides[d]) for d in dims]
-        return self._with_dims(0, self.ndim, *pairs)
+        shape, strides = (
+            tuple([self.shape[d] for d in dims]),
+            tuple([self.strides[d] for d in dims]),
+        )
+        return self._view(shape, strides, self.offset)
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         """Repeats a dimension of size 1 ``size`` times."""
@@ -480,7 +488,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             raise fail(f"the size of dimension {dim}", self.shape[dim], rule)
         if integer("NkiTensor", "size of broadcast", size) < 1:
             raise fail("size of broadcast", size, "must be at least 1")
-        return self._with_dims(dim, dim + 1, (size, 0))
+        return self._with_dims(dim, dim + 1, (size,), (0,))
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """Inserts a dimension of size 1 before ``dim``."""
@@ -491,7 +499,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         if not 0 <= dim <= self.ndim:
             raise fail("dim of expand_dim", dim, f"must be from 0 to {self.ndim}")
         stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
-        return self._with_dims(dim, dim, (1, stride))
+        return self._with_dims(dim, dim, (1,), (stride,))
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Removes a dimension of size 1."""
@@ -508,8 +516,9 @@ class NkiTensor(NoArithmetic, NKIObject):
         sizes = inferred(integers("NkiTensor", what, shape), self.shape[dim], what)
         if self._leads and dim == 0 and len(sizes) != 1:
             raise fail(what, shape, "the partition dimension cannot be split")
-        strides = [self.strides[dim] * s for s in row_major(sizes)]
-        return self._with_dims(dim, dim + 1, *zip(sizes, strides, strict=True))
+        inner = self.strides[dim]
+        strides = tuple([inner * s for s in row_major(sizes)])
+        return self._with_dims(dim, dim + 1, sizes, strides)
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
         """Merges dimensions ``start_dim`` to ``end_dim`` (inclusive), which must be contiguous."""
@@ -523,7 +532,8 @@ class NkiTensor(NoArithmetic, NKIObject):
         if len(merged) > 1:
             rule = "these dimensions do not follow each other in memory, and a view copies nothing"
             raise fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
-        return self._with_dims(start_dim, end_dim + 1, *merged)
+        size, stride = merged[0]
+        return self._with_dims(start_dim, end_dim + 1, (size,), (stride,))
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Returns a view of the same elements in another shape, without a copy."""
