@@ -49,6 +49,5 @@ def axes(instruction: str, axis: object, ndim: int) -> list[int]:
     given = (axis,) if isinstance(axis, int) else axis
     found = integers(instruction, "axis", given, "must be an int or a tuple of ints")
     if any(not -ndim <= a < ndim for a in found):
-        rule = f"must be from {-ndim} to {ndim - 1}"
-        raise NkiValidationError(instruction, "axis", axis, rule)
+        raise NkiValidationError(instruction, "axis", axis, f"must be from {-ndim} to {ndim - 1}")
     return sorted([a % ndim for a in found])

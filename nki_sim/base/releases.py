@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 PARSED, TRACED = "0.6", "0.7"
@@ -27,21 +27,17 @@ def checked(release: str, what: str = "argument 'release'") -> str:
 
 
 @contextmanager
-def _select(release: str) -> Iterator[None]:
-    token = _selected.set(release)
-    try:
-        yield
-    finally:
-        _selected.reset(token)
-
-
-def select(release: str | None) -> AbstractContextManager[None]:
+def select(release: str | None) -> Iterator[None]:
     """Selects a release inside a ``with`` block, in this thread or task; None changes nothing.
 
     Raises:
         ValueError: the release is not known.
     """
-    return nullcontext() if release is None else _select(checked(release))
+    token = _selected.set(_selected.get() if release is None else checked(release))
+    try:
+        yield
+    finally:
+        _selected.reset(token)
 
 
 def current() -> str:

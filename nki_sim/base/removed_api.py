@@ -156,6 +156,13 @@ def public_names(module: ModuleType) -> list[str]:
     ]
 
 
+def defined_in(names: Mapping[str, Any]) -> list[str]:
+    """Returns the public functions that a file defines, given its ``globals()``."""
+    file = names["__name__"]
+    found = [name for name, value in names.items() if getattr(value, "__module__", "") == file]
+    return [name for name in found if not name.startswith("_")]
+
+
 def no_attribute(
     module: ModuleType | str, called: str, new: Mapping[str, object] | None = None
 ) -> Callable[[str], Any]:

@@ -25,3 +25,5 @@ def assigned_names(
             values = list(value.elts)
         for one, its in zip(target.elts, values, strict=True):
             yield from assigned_names(one, its)
+    elif isinstance(target, ast.Starred):
+        yield from assigned_names(target.value, None)

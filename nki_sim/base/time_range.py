@@ -17,18 +17,14 @@ def time_range(
         low_ns, high_ns: its range, or None.
         unit: s, ms, us or ns; by default the largest unit of which the time has at least one.
     """
-    unit = unit or _unit(ns)
+    # No time shows as 1,000 of the unit below.
+    unit = unit or next((name for name, one in _UNITS if round(ns) >= 0.99995 * one), "ns")
     size = dict(_UNITS)[unit]
     shown = f"{_digits(ns / size, 4, unit)} {unit}"
     if low_ns is None or high_ns is None:
         return shown
     low, high = (_digits(one / size, 3, unit) for one in (low_ns, high_ns))
     return shown if low == high else f"{shown} ({low} to {high})"
-
-
-def _unit(ns: float) -> str:
-    # No time shows as 1,000 of the unit below.
-    return next((unit for unit, size in _UNITS if round(ns) >= 0.99995 * size), "ns")
 
 
 def _digits(value: float, count: int, unit: str) -> str:

@@ -7,14 +7,11 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import is_simulators
-
-if TYPE_CHECKING:
-    from nki_sim.lint import Violation
-    from nki_sim.report.timeline import Timeline
+from nki_sim.lint import Violation
+from nki_sim.report.timeline import Timeline
 
 _LEVELS = {"error": "error", "deprecated": "warning", "warning": "warning", "contested": "note"}
 
@@ -78,7 +75,12 @@ def of_error(error: BaseException) -> Finding:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
     if not frames:
         return Finding("", 0, rule, message)
-    frames = [f for f in frames if not _is_of_library(f.filename)] or frames
+    pythons = sysconfig.get_path("stdlib")  # beside what Python compiles from a text
+    for frame in reversed(frames):
+        path = Path(frame.filename)
+        is_library = path.is_relative_to(pythons) or "site-packages" in path.parts
+        if not is_library and frame.filename != "<string>":
+            return Finding(frame.filename, frame.lineno or 0, rule, message)
     return Finding(frames[-1].filename, frames[-1].lineno or 0, rule, message)
 
 
@@ -87,12 +89,6 @@ def _text_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # raised by the error's __str__
         return "an error without a text"
-
-
-def _is_of_library(file: str) -> bool:
-    # Python compiles some of its modules from a text.
-    is_pythons = Path(file).is_relative_to(sysconfig.get_path("stdlib"))
-    return is_pythons or "site-packages" in Path(file).parts or file == "<string>"
 
 
 def is_users(file: str) -> bool:

@@ -10,20 +10,18 @@ import textwrap
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_sim.base.distribution import from_extra
 from nki_sim.base.time_range import time_range
 from nki_sim.base.whole_file import write_whole
 from nki_sim.errors import SourceLine
 from nki_sim.measured_times import about, in_words
+from nki_sim.report.timeline import Timeline
 
 from . import findings
 from .errors import CommandError
 from .sarif import sarif
-
-if TYPE_CHECKING:
-    from nki_sim.report.timeline import Timeline
 
 STDOUT = "-"
 _SHOWN = 4  # the number of causes of the critical path in the text
@@ -123,16 +121,19 @@ def told(timeline: Timeline) -> str:
     if not timeline.instructions:
         return f"{shown}: no instruction, on {timeline.where}"
     launches = f" in {timeline.launches} launches" if timeline.launches > 1 else ""
+    busy = [(name, ns / total) for name, ns in timeline.engine_busy_ns.items() if ns]
+    shares = [f"{name} {one:.0%}" if one >= 0.005 else f"{name} <1%" for name, one in busy]
+    banks = "1 bank" if timeline.psum_peak_banks == 1 else f"{timeline.psum_peak_banks} banks"
     lines = [
         f"{shown}: {time_range(total, timeline.low_ns, timeline.high_ns)} modelled on "
         f"{timeline.where}, {timeline.instructions:,} instructions{launches}",
         *_with_launches(timeline),
-        "busy     " + ", ".join(_busy(timeline)),
+        "busy     " + ", ".join(shares),
         f"floors   HBM {_share(floors['hbm'], total)}, Tensor engine "
         f"{_share(floors['tensor'], total)}",
         *_orders(timeline),
-        f"memory   SBUF {timeline.sbuf_peak_bytes:,} bytes a partition, PSUM "
-        f"{_banks(timeline.psum_peak_banks)}, HBM {timeline.hbm_bytes:,} bytes moved",
+        f"memory   SBUF {timeline.sbuf_peak_bytes:,} bytes a partition, PSUM {banks}, "
+        f"HBM {timeline.hbm_bytes:,} bytes moved",
     ]
     for one in [b for b in bottlenecks(timeline) if b.share >= 0.01][:_SHOWN]:
         place = f", most at {_place(one.lines[0][0])}" if one.lines else ""
@@ -164,16 +165,6 @@ def _orders(timeline: Timeline) -> list[str]:
             f"{_INDENT}{name} without an engine: {scalar:,} on ScalarE, {vector:,} on VectorE"
         )
     return lines
-
-
-def _banks(count: int) -> str:
-    return f"{count} bank{'' if count == 1 else 's'}"
-
-
-def _busy(timeline: Timeline) -> list[str]:
-    busy, total = timeline.engine_busy_ns, timeline.total_ns
-    shares = [(engine, ns / total) for engine, ns in busy.items() if ns]
-    return [f"{name} {share:.0%}" if share >= 0.005 else f"{name} <1%" for name, share in shares]
 
 
 def _share(ns: float, total: float) -> str:

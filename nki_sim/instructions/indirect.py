@@ -15,9 +15,10 @@ import numpy as np
 
 from nki_sim.errors import NkiValidationError
 from nki_sim.views import shadow
+from nki_sim.views.indices import Indirection
 from nki_sim.views.layout import extent
 from nki_sim.views.register import RunTimeValue
-from nki_sim.views.tensor import Indirection, NkiTensor
+from nki_sim.views.tensor import NkiTensor
 
 from .issue import Issue
 from .launch_state import LaunchState

@@ -48,8 +48,13 @@ class Note(NamedTuple):
 
     def text(self) -> str:
         """Returns the operands as "dst sbuf 128x512 float32, src shared_hbm 128x512 float32"."""
+        found = []
         operands = zip(self.parameters, self.layouts, self.tiles, strict=False)
-        return ", ".join([_text(*operand) for operand in operands])
+        for parameter, layout, (buffer, name) in operands:
+            named = f" {name!r}" if name else ""
+            shape = "x".join(map(str, layout.shape))
+            found.append(f"{parameter} {buffer.value}{named} {shape} {layout.dtype}")
+        return ", ".join(found)
 
 
 @contextmanager
@@ -120,10 +125,3 @@ def _at(frame: FrameType | None, *operands: Any) -> Note:
     if frame is None:
         return Note(None, 0, *operands)
     return Note(frame.f_code, frame.f_lineno, *operands)
-
-
-def _text(parameter: str, layout: Layout, tile: tuple[MemoryRegion, str]) -> str:
-    buffer, name = tile
-    shape = "x".join(map(str, layout.shape))
-    named = f" {name!r}" if name else ""
-    return f"{parameter} {buffer.value}{named} {shape} {layout.dtype}"

@@ -28,8 +28,7 @@ class Issue:
     run: Any = None
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
-    queue: str = field(init=False)
-    stream: str = field(init=False)  # accesses to memory in one stream are in order
+    queue: str = field(init=False)  # accesses to memory in one queue are in order
     recorded: Any = None  # how the stored NkiScalar was computed
     # The values of all arguments and the layouts of tensors, or None if a value has no key.
     signature: tuple[Any, ...] | None = None
@@ -74,5 +73,5 @@ class Issue:
     meets: Any = None  # for core_barrier and sendrecv: what both programs must agree on
 
     def __post_init__(self) -> None:
-        self.queue = self.stream = self.engine
+        self.queue = self.engine
         self.ports = ("gpsimd",) if self.engine == "gpsimd" else ()

@@ -19,7 +19,8 @@ from nki_sim.base.syntax_names import assigned_names, last_name
 from nki_sim.base.tensor_arithmetic import why_not
 from nki_sim.errors import SourceLine
 from nki_sim.views import shadow
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .instruction_notes import is_simulators, user_frame
 

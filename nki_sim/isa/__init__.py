@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from nki_sim.base.enums import (
-    dge_mode,
-    dma_engine,
-    engine,
-    matmul_perf_mode,
-    nc_version,
-    oob_mode,
-    reduce_cmd,
-)
 from nki_sim.base.removed_api import no_attribute as _no_attribute
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction import NkiInstruction
@@ -19,6 +10,7 @@ from nki_sim.views.scalar import NkiScalar as _NkiScalar
 
 from . import constants
 from .activation_pipeline import activate2
+from .constants import *  # noqa: F403
 from .cores import core_barrier, sendrecv
 from .data_movement import (
     dma_copy,
@@ -58,11 +50,11 @@ from .tensor_engine import nc_matmul, nc_transpose
 from .vector_accumulation import exponential, tensor_scalar_cumulative, tensor_scalar_reduce
 
 # Deprecated names of the engines, still documented.
-tensor_engine = engine.tensor
-vector_engine = engine.vector
-scalar_engine = engine.scalar
-gpsimd_engine = engine.gpsimd
-unknown_engine = engine.unknown
+tensor_engine = constants.engine.tensor
+vector_engine = constants.engine.vector
+scalar_engine = constants.engine.scalar
+gpsimd_engine = constants.engine.gpsimd
+unknown_engine = constants.engine.unknown
 
 # Names that exist since NKI 0.7 only.
 _new = {"NkiScalar": _NkiScalar, "scalar_load": _scalar_load, "scalar_store": _scalar_store}

@@ -15,9 +15,10 @@ from nki_sim.instructions.instruction import instruction
 from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
-from .costs import stream, with_result_read
-from .elementwise import _check_range
-from .rules import Operand, Rules, Tiles, accumulator, column_of, lanes_of
+from .accumulators import REDUCING, accumulator, store_result
+from .costs import stream
+from .elementwise import check_range
+from .rules import Operand, Rules, column_of, lanes_of
 
 # The allowed pairs (op0, op1) of the two steps [isa activate2].
 _STEPS = (
@@ -56,15 +57,12 @@ def activate2(
     """Computes ``dst = op((data <op0> imm0) <op1> imm1)`` and optionally a reduction (v4)."""
     rules = Rules("nisa.activate2")
     rules.generation("instruction", "activate2", 4)
-    reads = rules.elementwise(dst, reduce_res, data=data)
+    rules.elementwise(dst, reduce_res, data=data)
     function = _function(rules, op)
-    steps = _steps(rules, data, reads, (op0, op1), (imm0, imm1), (reverse0, reverse1))
-    slope = rules.column_or_number("relu_param", relu_param, data, reads)
+    steps = _steps(rules, data, (op0, op1), (imm0, imm1), (reverse0, reverse1))
+    slope = rules.column_or_number("relu_param", relu_param, data)
     reduction = _reduction(rules, reduce_op, reduce_cmd)
-    writes = {"dst": dst}
-    if reduce_res is not None:
-        rules.accumulated(reduce_res, data=data)
-        writes["reduce_res"] = reduce_res
+    rules.accumulated(reduce_res, data=data)
     name_, shape, lanes, cmd = dst.dtype, dst.shape, lanes_of(data), reduce_cmd
 
     def run(outs: list[Array], ins: list[Array]) -> None:
@@ -73,7 +71,7 @@ def activate2(
             pair = (column_of(operand, ins), value) if reverse else (value, column_of(operand, ins))
             value = np.asarray(binary(*pair), np.float32)
         if function.valid is not None:
-            _check_range(rules.instruction, function, value)
+            check_range(rules.instruction, function, value)
         if function.name == "prelu":
             value = np.where(value > 0, value, column_of(slope, ins) * value)
         else:
@@ -81,13 +79,11 @@ def activate2(
             value = np.asarray(function.activation(value), np.float32)
         dtypes.store(outs[0], value.reshape(shape), name_)
         if reduction is not None or reduce_res is not None:
-            total = _accumulated(cmd, reduction, value, lanes)
-        if reduce_res is not None:
-            dtypes.store(outs[1], total.reshape(outs[1].shape), reduce_res.dtype)
+            store_result(outs, _accumulated(cmd, reduction, value, lanes), reduce_res)
 
-    issue = stream(rules.instruction, "scalar", run, writes, reads)
+    issue = stream(rules, "scalar", run, reads_result=reduce_res is not None)
     issue.table = "" if function.name == "copy" else function.name
-    return with_result_read(issue) if reduce_res is not None else issue
+    return issue
 
 
 def _function(rules: Rules, op: Op) -> Operator:
@@ -101,7 +97,6 @@ def _function(rules: Rules, op: Op) -> Operator:
 def _steps(
     rules: Rules,
     data: NkiTensor,
-    reads: Tiles,
     ops: tuple[Op, Op],
     operands: tuple[Operand, Operand],
     reverses: tuple[bool, bool],
@@ -128,15 +123,13 @@ def _steps(
                 rule = f"there is nothing to reverse, as op{index} is nl.bypass"
                 raise rules.fail(f"reverse{index}", reverse, rule)
             continue
-        held = rules.column_or_number(f"imm{index}", operand, data, reads)
+        held = rules.column_or_number(f"imm{index}", operand, data)
         found.append((OPERATORS[name].binary, held, bool(reverse)))
     return found
 
 
 def _reduction(rules: Rules, reduce_op: Op | None, cmd: reduce_cmd) -> Operator | None:
-    rules.member("reduce_cmd", cmd, reduce_cmd)
-    if cmd is reduce_cmd.load_reduce:
-        raise rules.fail("reduce_cmd", cmd.name, "activate2 does not support it")
+    rules.command(cmd, "activate2")
     if reduce_op is None:
         if cmd is not reduce_cmd.idle:
             raise rules.fail("reduce_op", None, f"must be given with reduce_cmd.{cmd.name}")
@@ -150,16 +143,13 @@ def _reduction(rules: Rules, reduce_op: Op | None, cmd: reduce_cmd) -> Operator 
 
 def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Array, lanes: slice) -> Any:
     """Returns ScalarE's reduce registers after ``cmd``."""
-    registers = accumulator("nisa.activate2", "scalar", cmd, 0.0)
-    if operator is None:
-        return registers[lanes]
-    if cmd.name in ("reset", "reset_reduce"):
-        registers[lanes] = _IDENTITIES[operator.name]
-    if cmd.name in ("reduce", "reset_reduce"):
+    identity = 0.0 if operator is None else _IDENTITIES[operator.name]
+    registers = accumulator("nisa.activate2", "scalar", cmd, lanes, identity)
+    if operator is not None and cmd in REDUCING:
         assert operator.binary is not None
         if operator.name == "add":
-            registers[lanes] += value.sum(axis=1, dtype=np.float32)
+            registers += value.sum(axis=1, dtype=np.float32)
         else:
             for column in value.T:
-                registers[lanes] = operator.binary(registers[lanes], column)
-    return registers[lanes]
+                registers[...] = operator.binary(registers, column)
+    return registers

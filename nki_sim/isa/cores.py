@@ -89,7 +89,16 @@ def sendrecv(
     """Sends ``src`` to the ``dst`` of a core, and receives the ``src`` of a core in ``dst``."""
     rules = Rules("nisa.sendrecv")
     _check_cores(rules)
-    _check_tiles(rules, src, dst)
+    for operand, t in (("src", src), ("dst", dst)):
+        rules.tensor(operand, t)
+        if t.buffer is not MemoryRegion.sbuf:
+            raise rules.fail(operand, t.storage.describe(), "must be in SBUF")
+        _check_static(rules, operand, t)
+    rules.same_dtype(src=src, dst=dst)
+    if src.shape != dst.shape:
+        value = f"{src.shape} for src, {dst.shape} for dst"
+        raise rules.fail("the shape", value, "src and dst must have the same shape")
+    rules.written_once("dst", dst)
     ranks = []
     for operand, rank in (("send_to_rank", send_to_rank), ("recv_from_rank", recv_from_rank)):
         rule = "must be 0 or 1"
@@ -102,25 +111,12 @@ def sendrecv(
     return issue
 
 
-def _check_tiles(rules: Rules, src: NkiTensor, dst: NkiTensor) -> None:
-    for operand, t in (("src", src), ("dst", dst)):
-        rules.tensor(operand, t)
-        if t.buffer is not MemoryRegion.sbuf:
-            raise rules.fail(operand, t.storage.describe(), "must be in SBUF")
-        _check_static(rules, operand, t)
-    rules.same_dtype(src=src, dst=dst)
-    if src.shape != dst.shape:
-        value = f"{src.shape} for src, {dst.shape} for dst"
-        raise rules.fail("the shape", value, "src and dst must have the same shape")
-    rules.written_once("dst", dst)
-
-
 def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: dma_engine) -> Issue:
     """Returns a transfer on a DMA queue of its pipe, or by GpSimdE's own DMA engines."""
     rules.member("dma_engine", by, dma_engine)
     if by is dma_engine.dma:
         issue = _dma_issue(rules.instruction, dst, src, None, dge_mode.unknown, engine.unknown)
-        issue.queue = issue.stream = f"dma pipe {pipe}"
+        issue.queue = f"dma pipe {pipe}"
         return issue
     size = dtypes.itemsize(dst.dtype)
     if free_size(dst) > _GPSIMD_ELEMENTS:

@@ -5,55 +5,46 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from nki_sim import hardware
 from nki_sim.base import dtypes
 from nki_sim.base.enums import MemoryRegion
-from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue, Run
 from nki_sim.instructions.launch_state import LaunchState, active
 from nki_sim.instructions.work import ArrayPass, Stream, Transfers
 from nki_sim.views.tensor import NkiTensor
 
-from .rules import Tiles, free_size, is_sink
+from .rules import Rules, free_size, is_sink
 
 
 def stream(
-    instruction: str,
+    rules: Rules,
     engine: str,
     run: Run,
-    writes: Tiles,
-    reads: Tiles,
     factor: float = 1.0,
     elements: int | None = None,
+    reads_result: bool = False,
 ) -> Issue:
-    """Returns the issue of an instruction on VectorE, ScalarE or GpSimdE.
+    """Returns the issue of an instruction on VectorE, ScalarE or GpSimdE, on checked operands.
 
     The engine is busy for max(factor * elements + start-up, 64) cycles, where ``factor`` is 2 with
     two inputs in SBUF. The result takes max(factor * elements, 64) + start-up cycles, so that a
     chain of small instructions takes longer than small instructions that follow each other. A
-    stride of more than 16 bytes in the innermost dimension doubles ``factor``.
+    stride of more than 16 bytes in the innermost dimension doubles ``factor``. With
+    ``reads_result`` a second, short instruction reads the engine's accumulators.
     """
-    chip = active().chip
+    writes, reads = rules.writes, rules.reads
     tiles = list(writes.values()) + list(reads.values())
     count = elements if elements is not None else max(free_size(t) for t in tiles)
     if any(is_slow(t) for t in tiles):
         factor *= 2
-    issue = Issue(instruction, engine, 0.0, run, tuple(writes), tuple(reads))
-    set_work(issue, Stream(engine, factor * count))
+    issue = Issue(rules.instruction, engine, 0.0, run, tuple(writes), tuple(reads))
+    set_work(issue, Stream(engine, factor * count, reads_result=reads_result))
     issue.undefined = tuple([i for i, t in enumerate(writes.values()) if is_sink(t)])
     issue.ports += _ports(engine, tiles)
-    in_psum = any(t.buffer is MemoryRegion.psum for t in tiles)
-    issue.takes_banks = in_psum and not chip.shared_psum_port
+    issue.takes_banks = rules.in_psum and not rules.chip.shared_psum_port
     if engine != "gpsimd":
-        _check_sizes(issue, {**writes, **reads})
-    return issue
-
-
-def with_result_read(issue: Issue) -> Issue:
-    """Adds the time of the second, short instruction that reads the engine's accumulators."""
-    set_work(issue, replace(issue.work, reads_result=True))
+        _check_sizes(rules, issue)
     return issue
 
 
@@ -63,23 +54,21 @@ def set_work(issue: Issue, work: Stream | ArrayPass | Transfers) -> None:
     work.price(issue, active().chip)
 
 
-def _check_sizes(issue: Issue, tiles: Tiles) -> None:
+def _check_sizes(rules: Rules, issue: Issue) -> None:
     """Checks the size of each operand of VectorE or ScalarE.
 
     An allocation may fill all banks of PSUM, but an operand may not.
     """
-    chip = active().chip
-    for name, t in tiles.items():
+    chip = rules.chip
+    for name, t in {**rules.writes, **rules.reads}.items():
         psum = t.buffer is MemoryRegion.psum
         limit = hardware.MAX_PSUM_OPERAND if psum else hardware.MAX_SBUF_OPERAND
-        count = free_size(t)
-        if count > limit:
+        if free_size(t) > limit:
             rule = (
                 f"must have at most {limit} elements a partition of {t.buffer.value.upper()}: "
                 f"compute it in parts"
             )
-            value = f"a tile with {count} elements a partition"
-            raise NkiValidationError(issue.instruction, name, value, rule)
+            raise rules.fail_free_size(name, t, rule)
         held = math.prod([n for n, s in zip(t.shape[1:], t.strides[1:], strict=True) if s])
         size = held * dtypes.itemsize(t.dtype)
         if psum and size > chip.psum_operand_banks * chip.psum_bank_bytes:
@@ -144,7 +133,7 @@ def on_scalar(issue: Issue, inputs: list[NkiTensor], out: NkiTensor) -> Issue | 
     if any(t.dtype in dtypes.INTEGERS for t in (*inputs, out)):
         return None
     found = copy.copy(issue)
-    found.engine = found.queue = found.stream = "scalar"
+    found.engine = found.queue = "scalar"
     found.ports = _ports("scalar", [*inputs, out])
     count = max(free_size(t) for t in (*inputs, out))
     factor = 2.0 if any(is_slow(t) for t in (*inputs, out)) else 1.0

@@ -22,7 +22,7 @@ from nki_sim.views.tensor import NkiTensor
 from . import overlaps
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup
 from .dma_costs import copy_of, set_transfers, transpose_of
-from .rules import Operand, Rules, engines, free_size, on_chip, start_partition
+from .rules import Operand, Rules, free_size, on_chip
 
 _NOT_PSUM = "DMA cannot access PSUM: copy between PSUM and SBUF by nisa.tensor_copy"
 
@@ -58,8 +58,7 @@ def _dma_operands(rules: Rules, dst: NkiTensor, src: NkiTensor) -> None:
         if t.buffer is MemoryRegion.psum:
             raise rules.fail(operand, "a tensor in PSUM", _NOT_PSUM)
         if on_chip(t) and t.shape[0] > hardware.PARTITIONS:
-            value = f"a tile of {t.shape[0]} partitions"
-            raise rules.fail(operand, value, "a tile has at most 128 partitions")
+            raise rules.fail_partitions(operand, t, "a tile has at most 128 partitions")
     rules.written_once("dst", dst)
 
 
@@ -165,7 +164,7 @@ def dma_transpose(
     rules.same_dtype(dst=dst, src=src)
     if dst.shape != tuple(src.shape[a] for a in expected):
         rule = f"must have the shape {src.shape} of src, permuted by {expected}"
-        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
+        raise rules.fail_shape("dst", dst, rule)
     if dge_mode.name == "hwdge":
         _hardware_transpose(rules, src)
 
@@ -193,34 +192,27 @@ def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
         rule = "with dge_mode.hwdge it must be at most 128"
         raise rules.fail("src.shape[-1]", src.shape[-1], rule)
     if dtypes.itemsize(src.dtype) != 2:
-        rule = "dge_mode.hwdge transposes 2-byte dtypes only"
-        raise rules.fail("src.dtype", src.dtype, rule)
+        raise rules.fail("src.dtype", src.dtype, "dge_mode.hwdge transposes 2-byte dtypes only")
 
 
 @instruction
 def tensor_copy(dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown) -> Issue:
     """Copies within SBUF and PSUM, bit-exactly if the dtypes are equal. ScalarE of v2 cannot."""
     rules = Rules("nisa.tensor_copy")
-    reads = rules.elementwise(dst, src=src)
-    psum = MemoryRegion.psum in (dst.buffer, src.buffer)
+    rules.elementwise(dst, src=src)
     scalar = (
         ""
         if rules.chip.generation >= 3
         else "ScalarE of NeuronCore-v2 has no tensor_copy: use nisa.activation(op=nl.copy)"
     )
-    chosen = rules.choose(engine, engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
+    chosen = rules.choose(engine, "vector", vector="", scalar=scalar, gpsimd="")
     fast = vector_speedup([src], dst) if chosen == "vector" else 1.0
     if chosen == "scalar":
         fast = scalar_speedup([src], dst)
-    run, label = _copy_run(dst, src), "nisa.tensor_copy"
-    issue = stream(label, chosen, run, {"dst": dst}, reads, 1 / fast)
-    if engine is _UNKNOWN:
+    issue = stream(rules, chosen, _copy_run(dst, src), 1 / fast)
+    if engine.name == "unknown":
         issue.on_scalar = on_scalar(issue, [src], dst)
     return issue
-
-
-_VECTOR, _SCALAR, _GPSIMD = engine.vector, engine.scalar, engine.gpsimd
-_UNKNOWN = engine.unknown
 
 
 @instruction
@@ -239,8 +231,7 @@ def memset(dst: NkiTensor, value: Number, engine: engine = engine.unknown) -> Is
         if not limits.min <= int(value) <= limits.max:
             rule = f"must be from {limits.min} to {limits.max} for dtype {dst.dtype}"
             raise rules.fail("value", value, rule)
-    psum = dst.buffer is MemoryRegion.psum
-    chosen = rules.choose(engine, engines(vector="", gpsimd=""), _VECTOR, psum)
+    chosen = rules.choose(engine, "vector", vector="", gpsimd="")
     name_, exact = dst.dtype, np.asarray(value)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
@@ -249,7 +240,7 @@ def memset(dst: NkiTensor, value: Number, engine: engine = engine.unknown) -> Is
         else:
             dtypes.store(outs[0], exact.astype(np.float32), name_)
 
-    return stream("nisa.memset", chosen, run, {"dst": dst}, {})
+    return stream(rules, chosen, run)
 
 
 @instruction
@@ -262,8 +253,11 @@ def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int
     if len(mask) != 32 or any(not (0 <= m < 32 or m == 255) for m in mask):
         rule = "must have 32 entries from 0 to 31, or 255 to keep a partition"
         raise rules.fail("shuffle_mask", mask, rule)
-    for operand, t in (("dst", dst), ("src", src)):
-        _shuffle_start(rules, operand, t, max(dst.shape[0], src.shape[0]))
+    active_partitions = -(-max(dst.shape[0], src.shape[0]) // 32) * 32
+    allowed = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active_partitions, (0,))
+    rule = f"{active_partitions} active partitions must start at one of {allowed}"
+    rules.starts_at("dst", dst, allowed, rule)
+    rules.starts_at("src", src, allowed, rule)
     rules.same_dtype(dst=dst, src=src)
     if free_size(dst) != free_size(src):
         value = f"{free_size(dst)} for dst, {free_size(src)} for src"
@@ -272,35 +266,21 @@ def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int
     count, sources = dst.shape[0], src.shape[0]
     moves = [(p, p // 32 * 32 + mask[p % 32]) for p in range(count) if mask[p % 32] != 255]
     outside = [q for _, q in moves if q >= sources]
-    if outside and sources > 32:
-        rule = f"src has {sources} partitions"
-        raise rules.fail("a source partition of shuffle_mask", outside[0], rule)
     if outside:
         # A source of one quadrant feeds that quadrant only; partitions that it lacks have no data.
-        rule = f"src has only {sources} partitions"
+        rule = f"src has {'' if sources > 32 else 'only '}{sources} partitions"
         raise rules.fail("a source partition of shuffle_mask", outside[0], rule)
     to, of = np.array([p for p, _ in moves], int), np.array([q for _, q in moves], int)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][to] = ins[0][of].reshape((len(to),) + outs[0].shape[1:])
 
-    reads = {"src": src, "dst": dst} if 255 in mask else {"src": src}
-    issue = stream("nisa.nc_stream_shuffle", "vector", run, {"dst": dst}, reads)
-    issue.reads = ("src",)
+    issue = stream(rules, "vector", run)
     if 255 in mask:
         written = np.zeros(dst.shape, np.bool_)
         written[to] = True
         issue.writes_where = lambda ins: written
     return issue
-
-
-def _shuffle_start(rules: Rules, operand: str, t: NkiTensor, partitions: int) -> None:
-    active_partitions = -(-partitions // 32) * 32
-    allowed = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active_partitions, (0,))
-    start = start_partition(t)
-    if start not in allowed:
-        rule = f"{active_partitions} active partitions must start at one of {allowed}"
-        raise rules.fail(operand, f"a tile that starts at partition {start}", rule)
 
 
 @instruction
@@ -312,17 +292,13 @@ def tensor_copy_predicated(
 ) -> Issue:
     """Copies ``src``, a tile or a number, to ``dst`` where ``predicate`` is nonzero."""
     rules = Rules("nisa.tensor_copy_predicated")
-    rules.output("dst", dst)
-    rules.tile("predicate", predicate)
+    rules.elementwise(dst, predicate=predicate)
     rules.dtype("predicate", predicate, ("uint8", "uint16", "uint32"))
-    rules.same_elements(dst=dst, predicate=predicate)
-    reads = {"predicate": predicate}
     if isinstance(src, NkiTensor):
         rules.tile("src", src)
         rules.same_elements(dst=dst, src=src)
         rules.same_dtype(dst=dst, src=src)
         rules.not_both_psum(src=src, predicate=predicate)
-        reads["src"] = src
     shape = dst.shape
 
     def where(ins: list[Array]) -> Any:
@@ -333,8 +309,7 @@ def tensor_copy_predicated(
         value = ins[1].reshape(shape)[chosen] if len(ins) > 1 else src
         outs[0][chosen] = value
 
-    factor = 2.0 if "src" in reads else 1.0
-    issue = stream("nisa.tensor_copy_predicated", "vector", run, {"dst": dst}, reads, factor)
+    issue = stream(rules, "vector", run, float(len(rules.reads)))
     issue.writes_where = where
     return issue
 

@@ -48,8 +48,7 @@ def dma_compute(
     if scales is not None and (len(scales) != len(srcs) or any(s != 1.0 for s in scales)):
         raise rules.fail("scales", scales, "must be None, or 1.0 for each source")
     if unique_indices is not True:
-        rule = "must be True, the only supported value"
-        raise rules.fail("unique_indices", unique_indices, rule)
+        raise rules.fail("unique_indices", unique_indices, "must be True, the only supported value")
     _check_indirect(rules, dst, srcs)
     return _compute(dst, oob_mode, *srcs, name=name)
 
@@ -104,8 +103,7 @@ def _compute(
             raise rules.fail("the shape from a source to dst", value, rule)
     is_indirect = any(t._dynamic is not None for t in (dst, *src))
     if oob is oob_mode.skip and not is_indirect:
-        rule = "oob_mode.skip is allowed with a dynamic address only"
-        raise rules.fail("oob_mode", "skip", rule)
+        raise rules.fail("oob_mode", "skip", "oob_mode.skip is allowed with a dynamic address only")
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Array], ins: list[Array]) -> None:

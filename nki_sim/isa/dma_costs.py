@@ -22,7 +22,8 @@ from nki_sim.base.enums import dge_mode, engine
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import Transfer, Transfers
-from nki_sim.views.tensor import NkiTensor, coalesce
+from nki_sim.views.strides import coalesce
+from nki_sim.views.tensor import NkiTensor
 
 from .costs import set_work
 from .rules import on_chip, start_partition
@@ -77,7 +78,7 @@ def set_fill(issue: Issue, dst: NkiTensor) -> None:
     size = dst.size * dtypes.itemsize(dst.dtype)
     issue.dma_bytes = issue.hbm_bytes = size
     issue.dma_descriptors = chip.dma_engines
-    issue.queue = issue.stream = "dma store"
+    issue.queue = "dma store"
     write = Transfer(((1.0, 1 / chip.dma_engines),) * chip.dma_engines, size)
     written_by = dge_mode.none if chip.static_descriptors else dge_mode.swdge
     set_work(issue, Transfers((write,), written_by))
@@ -143,9 +144,9 @@ def set_transfers(
     Loads do not queue behind waiting stores: a kernel that loads and stores tile by tile needs no
     more time than its descriptors (trainium-agent-labs, copy_tiled on trn2).
     """
-    issue.queue = issue.stream = "dma load" if on_chip(dst) else "dma store"
+    issue.queue = "dma load" if on_chip(dst) else "dma store"
     if trigger is not engine.unknown:
-        issue.queue = issue.stream = f"dma {trigger.name}"
+        issue.queue = f"dma {trigger.name}"
     written_by = _chosen(dst, src) if mode is dge_mode.unknown else mode
     set_work(issue, Transfers(copies, written_by))
 

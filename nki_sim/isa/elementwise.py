@@ -8,7 +8,7 @@ import numpy as np
 
 from nki_sim.base import dtypes
 from nki_sim.base.dtypes import Array
-from nki_sim.base.enums import MemoryRegion, engine, reduce_cmd
+from nki_sim.base.enums import engine, reduce_cmd
 from nki_sim.base.operators import Op, Operator
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction import instruction
@@ -17,8 +17,9 @@ from nki_sim.instructions.launch_state import active
 from nki_sim.rules import device_rules
 from nki_sim.views.tensor import NkiTensor
 
-from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Column, Operand, Rules, Tiles, accumulator, column_of, engines, lanes_of, stored
+from .accumulators import REDUCING, accumulator, store_result
+from .costs import on_scalar, scalar_speedup, stream, vector_speedup
+from .rules import Column, Operand, Rules, column_of, lanes_of, stored
 
 # Operator, number or column, and whether the operand comes first.
 Step = tuple[Operator, Any, bool]
@@ -39,31 +40,26 @@ def tensor_tensor(
     """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
     operator = rules.operator("op", op, "binary")
-    reads = rules.elementwise(dst, data1=data1, data2=data2)
+    rules.elementwise(dst, data1=data1, data2=data2)
     rules.not_both_psum(data1=data1, data2=data2)
     tiles = (dst, data1, data2)
-    psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     power = operator.name == "power"
     exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec and not power
-    allowed = engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
-    if power and psum:
+    if power and rules.in_psum:
         rule = "nl.power runs on GpSimdE, which cannot access PSUM: copy the operands to SBUF"
         raise rules.fail("op", "nl.power", rule)
-    gpsimd = power or (exact and not psum)
-    preferred = _engine.gpsimd if gpsimd else _engine.vector
-    chosen = rules.choose(engine, allowed, preferred, psum)
+    preferred = "gpsimd" if power or (exact and not rules.in_psum) else "vector"
+    vector = "nl.power runs on GpSimdE only" if power else ""
+    chosen = rules.choose(engine, preferred, vector=vector, gpsimd="")
     if operator.bitvec:
         rules.integers(dst=dst, data1=data1, data2=data2)
     integer = operator.bitvec or (exact and chosen == "gpsimd")
     run = _binary_run(operator, dst, integer, data1.shape != dst.shape, data2.shape != dst.shape)
     fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
-    issue = stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
+    issue = stream(rules, chosen, run, 2.0 / fast)
     if chosen == "gpsimd" and not power:  # no other engine computes powers
         issue.breaks = device_rules.breaks_of_gpsimd(tiles)
     return issue
-
-
-_engine = engine
 
 
 def _binary_run(
@@ -130,24 +126,22 @@ def tensor_scalar(
     The operands are numbers or (partitions, 1) tiles.
     """
     rules = Rules("nisa.tensor_scalar")
-    reads = rules.elementwise(dst, data=data)
+    rules.elementwise(dst, data=data)
     first = rules.operator("op0", op0, "unary_or_binary")
     second = None if op1 is None else rules.operator("op1", op1, "unary_or_binary")
     if second is None and operand1 is not None:
         raise rules.fail("operand1", operand1, "must be None where op1 is None")
-    steps = [
-        _scalar_step(rules, data, reads, 0, first, operand0, reverse0),
-    ]
+    steps = [scalar_step(rules, data, 0, first, operand0, reverse0)]
     if second is not None:
         if second.bitvec != first.bitvec:
             value = f"(nl.{first.name}, nl.{second.name})"
             rule = "both must be bitvec operators, or both arithmetic operators"
             raise rules.fail("(op0, op1)", value, rule)
-        steps.append(_scalar_step(rules, data, reads, 1, second, operand1, reverse1))
+        steps.append(scalar_step(rules, data, 1, second, operand1, reverse1))
     if first.bitvec:
         rules.integers(dst=dst, data=data)
-    chosen = _tensor_scalar_engine(rules, engine, first, second, [dst, *reads.values()])
-    run = _scalar_run(steps, dst, first.bitvec)
+    chosen = _tensor_scalar_engine(rules, engine, first, second)
+    run = scalar_run(steps, dst, first.bitvec)
     factor = 1.0
     if chosen == "vector":
         factor /= vector_speedup([data], dst)
@@ -155,17 +149,17 @@ def tensor_scalar(
         factor /= scalar_speedup([data], dst)
     if chosen == "gpsimd":
         factor *= rules.chip.gpsimd_rsqrt_factor
-    issue = stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
+    issue = stream(rules, chosen, run, factor)
     is_affine = _is_affine(first, second) or (first.name, second) == ("subtract", None)
-    if engine is _engine.unknown and is_affine and not (reverse0 and first.name == "subtract"):
+    is_open = engine.name == "unknown"  # the compiler chooses
+    if is_open and is_affine and not (reverse0 and first.name == "subtract"):
         issue.on_scalar = on_scalar(issue, [data], dst)
     return issue
 
 
-def _scalar_step(
+def scalar_step(
     rules: Rules,
     data: NkiTensor,
-    reads: Tiles,
     index: int,
     operator: Operator,
     operand: Operand | None,
@@ -185,8 +179,7 @@ def _scalar_step(
             rules.integers(**{label: operand})
         else:
             rules.float32(label, operand)
-        reads[label] = operand
-        return operator, Column(len(reads) - 1), bool(reverse)
+        return operator, Column(len(rules.reads) - 1), bool(reverse)
     if operator.bitvec and not isinstance(operand, (int, np.integer)):
         raise rules.fail(label, operand, f"must be an int for nl.{operator.name}")
     if isinstance(operand, (int, np.integer)) and operator.binary in _SHIFTS and not reverse:
@@ -195,15 +188,9 @@ def _scalar_step(
 
 
 def _tensor_scalar_engine(
-    rules: Rules,
-    requested: engine,
-    first: Operator,
-    second: Operator | None,
-    tiles: list[NkiTensor],
+    rules: Rules, requested: engine, first: Operator, second: Operator | None
 ) -> str:
-    psum = any(t.buffer is MemoryRegion.psum for t in tiles)
-    names = (first.name, second.name if second else None)
-    rsqrt = "rsqrt" in names
+    rsqrt = "rsqrt" in (first.name, second.name if second else None)
     scalar = ""
     if first.bitvec:
         scalar = "bitvec operators run on VectorE only"
@@ -211,12 +198,13 @@ def _tensor_scalar_engine(
         scalar = "ScalarE computes nl.multiply then nl.add, nl.multiply, or nl.add only"
     elif rules.chip.generation < 3:
         scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
-    allowed = engines(
+    return rules.choose(
+        requested,
+        "gpsimd" if rsqrt else "vector",
         vector="nl.rsqrt runs on GpSimdE only" if rsqrt else "",
         scalar=scalar,
         gpsimd="" if rsqrt else "GpSimdE runs tensor_scalar with nl.rsqrt only",
     )
-    return rules.choose(requested, allowed, _engine.gpsimd if rsqrt else _engine.vector, psum)
 
 
 def _is_affine(first: Operator, second: Operator | None) -> bool:
@@ -240,7 +228,8 @@ def _bit_operand(step: Step, value: Array, ins: list[Array], column: tuple[int, 
     return _bits(operand)
 
 
-def _scalar_run(steps: list[Step], dst: NkiTensor, bitvec: bool) -> Any:
+def scalar_run(steps: list[Step], dst: NkiTensor, bitvec: bool) -> Any:
+    """Returns the arithmetic of steps that follow each other; ``bitvec`` steps are on bits."""
     name, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
 
@@ -294,15 +283,11 @@ def scalar_tensor_tensor(
     ``operand0`` is a number or a (partitions, 1) tile, ``operand1`` is a tile.
     """
     rules = Rules("nisa.scalar_tensor_tensor")
-    first = rules.operator("op0", op0, "binary")
-    second = rules.operator("op1", op1, "binary")
-    for label, operator in (("op0", first), ("op1", second)):
-        if operator.bitvec:
-            rule = "must be an arithmetic operator, not a bitvec operator"
-            raise rules.fail(label, f"nl.{operator.name}", rule)
-    reads = rules.elementwise(dst, data=data, operand1=operand1)
+    first = rules.arithmetic("op0", op0, "binary")
+    second = rules.arithmetic("op1", op1, "binary")
+    rules.elementwise(dst, data=data, operand1=operand1)
     rules.not_both_psum(data=data, operand1=operand1)
-    operand = rules.column_or_number("operand0", operand0, data, reads)
+    operand = rules.column_or_number("operand0", operand0, data)
     rows = dst.shape[0]
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
@@ -314,18 +299,16 @@ def scalar_tensor_tensor(
         value = np.asarray(binary0(b, a) if reverse0 else binary0(a, b), dtype=np.float32)
         return np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
 
-    run = stored(dst, value_of)
-    return stream("nisa.scalar_tensor_tensor", "vector", run, {"dst": dst}, reads, 2.0)
+    return stream(rules, "vector", stored(dst, value_of), 2.0)
 
 
 @instruction
 def reciprocal(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
-    reads = rules.elementwise(dst, data=data)
+    rules.elementwise(dst, data=data)
     run = stored(dst, lambda ins: np.float32(1) / dtypes.to_float32(ins[0]))
-    factor = rules.chip.vector_reciprocal_factor
-    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, reads, factor)
+    return stream(rules, "vector", run, rules.chip.vector_reciprocal_factor)
 
 
 @instruction
@@ -375,62 +358,41 @@ def _activation(
     cmd: reduce_cmd,
 ) -> Issue:
     operator = rules.operator("op", op, "activation")
-    reads = rules.elementwise(dst, reduce_res, data=data)
-    if rules.is_column(scale, "scale", data):
-        rules.float32("scale", scale)
-        reads["scale"] = scale
-    _activation_bias(rules, operator, bias, data, reads)
-    writes = {"dst": dst}
-    _activation_reduction(rules, data, reduce_op, reduce_res, cmd)
-    if reduce_res is not None:
-        writes["reduce_res"] = reduce_res
+    rules.elementwise(dst, reduce_res, data=data)
+    scales = rules.float32_column("scale", scale, data)
+    biases = None if bias is None else _activation_bias(rules, operator, bias, data)
+    _activation_reduction(rules, reduce_op, cmd)
+    rules.accumulated(reduce_res, data=data)
     function, name, shape = operator.activation, dst.dtype, dst.shape
-    affine = _scale_and_bias(scale, bias, list(reads), len(shape))
+    column = (-1,) + (1,) * (len(shape) - 1)
     lanes = lanes_of(data)
     assert function is not None
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape))
-        if affine is not None:
-            value = affine(value, ins)
+        if scales != 1:
+            value = value * column_of(scales, ins).reshape(column)
+        if biases is not None:
+            value = value + column_of(biases, ins).reshape(column)
         if operator.valid is not None:
-            _check_range(rules.instruction, operator, value)
+            check_range(rules.instruction, operator, value)
         if operator.name != "copy":
             value = np.asarray(function(value), dtype=np.float32)
         dtypes.store(outs[0], value, name)
-        if cmd is not reduce_cmd.idle or reduce_res is not None:
-            total = _accumulated(rules.instruction, cmd, value, lanes)
-        if reduce_res is not None:
-            dtypes.store(outs[1], total.reshape(outs[1].shape), reduce_res.dtype)
+        if cmd is reduce_cmd.idle and reduce_res is None:
+            return
+        total = accumulator(rules.instruction, "scalar", cmd, lanes)
+        if cmd in REDUCING:
+            total += value.reshape(len(value), -1).sum(axis=1, dtype=np.float32)
+        store_result(outs, total, reduce_res)
 
-    issue = stream(rules.instruction, "scalar", run, writes, reads)
+    issue = stream(rules, "scalar", run, reads_result=reduce_res is not None)
     issue.breaks = device_rules.breaks_of_activation(scale)
     issue.table = "" if operator.name == "copy" else operator.name
-    return with_result_read(issue) if reduce_res is not None else issue
+    return issue
 
 
-def _scale_and_bias(scale: Operand, bias: Operand | None, reads: list[str], ndim: int) -> Any:
-    """Returns a function of (value, ins) for ``value * scale + bias``, or None for no change."""
-    if bias is None and "scale" not in reads and scale == 1:
-        return None
-    column = (-1,) + (1,) * (ndim - 1)
-
-    def operand(name: str, value: Any, ins: list[Array]) -> Any:
-        if name in reads:
-            return dtypes.to_float32(ins[reads.index(name)]).reshape(column)
-        return np.float32(value)
-
-    def affine(value: Array, ins: list[Array]) -> Any:
-        if "scale" in reads or scale != 1:
-            value = value * operand("scale", scale, ins)
-        if bias is not None:
-            value = value + operand("bias", bias, ins)
-        return value
-
-    return affine
-
-
-def _check_range(instruction: str, operator: Operator, value: Array) -> None:
+def check_range(instruction: str, operator: Operator, value: Array) -> None:
     """Warns of values outside of the range on which ScalarE's polynomials are fitted."""
     assert operator.valid is not None
     low, high = (np.float32(bound) for bound in operator.valid)
@@ -443,45 +405,23 @@ def _check_range(instruction: str, operator: Operator, value: Array) -> None:
 
 
 def _activation_bias(
-    rules: Rules, operator: Operator, bias: Operand | None, data: NkiTensor, reads: Tiles
-) -> None:
-    if bias is None:
-        return
+    rules: Rules, operator: Operator, bias: Operand, data: NkiTensor
+) -> Column | np.float32:
     if operator.name == "reciprocal":
         rules.generation("bias", "given for nl.reciprocal", 3)
-    if not rules.is_column(bias, "bias", data):
+    found = rules.column_or_number("bias", bias, data)
+    if not isinstance(bias, NkiTensor):
         rules.generation("bias", f"the number {bias}, not a (partitions, 1) tile", 3)
-        return
-    if bias.dtype == "tfloat32":
+    elif bias.dtype == "tfloat32":
         raise rules.fail("bias.dtype", bias.dtype, "must be another dtype than tfloat32")
-    reads["bias"] = bias
+    return found
 
 
-def _activation_reduction(
-    rules: Rules,
-    data: NkiTensor,
-    reduce_op: Op | None,
-    reduce_res: NkiTensor | None,
-    cmd: reduce_cmd,
-) -> None:
-    rules.member("reduce_cmd", cmd, reduce_cmd)
-    if cmd is reduce_cmd.load_reduce:
-        raise rules.fail("reduce_cmd", cmd.name, "activation does not support it")
+def _activation_reduction(rules: Rules, reduce_op: Op | None, cmd: reduce_cmd) -> None:
+    rules.command(cmd, "activation")
     if reduce_op is not None:
         operator = rules.operator("reduce_op", reduce_op, "reduction")
         if operator.name != "add":
             raise rules.fail("reduce_op", f"nl.{operator.name}", "must be nl.add")
-    elif cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+    elif cmd in REDUCING:
         raise rules.fail("reduce_op", None, f"must be nl.add with reduce_cmd.{cmd.name}")
-    if reduce_res is not None:
-        rules.accumulated(reduce_res, data=data)
-
-
-def _accumulated(instruction: str, cmd: reduce_cmd, value: Array, lanes: slice) -> Any:
-    """Returns ScalarE's reduce registers after ``cmd``."""
-    registers = accumulator(instruction, "scalar", cmd, 0.0)
-    if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
-        registers[lanes] = 0
-    if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
-        registers[lanes] += value.reshape(value.shape[0], -1).sum(axis=1, dtype=np.float32)
-    return registers[lanes]

@@ -8,7 +8,6 @@ import numpy as np
 
 from nki_sim.base.arguments import integer
 from nki_sim.base.dtypes import Array
-from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction import instruction
 from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
@@ -36,15 +35,10 @@ def local_gather(
     ``num_elem_per_idx`` elements, from the element at the index on.
     """
     rules = Rules("nisa.local_gather")
-    rules.output("dst", dst, SBUF)
-    rules.tile("src_buffer", src_buffer, SBUF)
-    rules.tile("index", index, SBUF)
+    rules.operands(dst, SBUF, src_buffer=src_buffer, index=index)
     rules.dtype("index", index, ("uint16",))
     rules.same_dtype(dst=dst, src_buffer=src_buffer)
-    rules.same_partitions(dst=dst, src_buffer=src_buffer, index=index)
-    if src_buffer.shape[0] % _CORE_PARTITIONS:
-        rule = "must have a multiple of 16 partitions"
-        raise rules.fail("src_buffer", f"a tile of {src_buffer.shape[0]} partitions", rule)
+    rules.partitions_in("src_buffer", src_buffer, _CORE_PARTITIONS)
     run_length = integer(rules.instruction, "num_elem_per_idx", num_elem_per_idx)
     if run_length not in _RUNS:
         raise rules.fail("num_elem_per_idx", num_elem_per_idx, f"must be one of {_RUNS}")
@@ -66,30 +60,24 @@ def local_gather(
             _check_indices(rules, "index", places, source.shape[1])
             outs[0][group] = source[:, places].reshape(outs[0][group].shape)
 
-    reads = {"src_buffer": src_buffer, "index": index}
-    return stream(
-        rules.instruction, "gpsimd", run, {"dst": dst}, reads, elements=valid * run_length
-    )
+    return stream(rules, "gpsimd", run, elements=valid * run_length)
 
 
 def _check_indices(rules: Rules, name: str, places: Array, count: int) -> None:
     if places.size and (places.min() < 0 or places.max() >= count):
         wrong = places[(places < 0) | (places >= count)][0]
         rule = f"must be from 0 to {count - 1}: other indices gather undefined values"
-        raise NkiValidationError(rules.instruction, f"an entry of {name}", int(wrong), rule)
+        raise rules.fail(f"an entry of {name}", int(wrong), rule)
 
 
 @instruction
 def nc_n_gather(dst: NkiTensor, data: NkiTensor, indices: NkiTensor) -> Issue:
     """Computes ``dst[p, i] = data[p, indices[p, i]]`` with flat free axes, 512 at a time."""
     rules = Rules("nisa.nc_n_gather")
-    rules.output("dst", dst, SBUF)
-    rules.tile("data", data, SBUF)
-    rules.tile("indices", indices, SBUF)
+    rules.operands(dst, SBUF, data=data, indices=indices)
     rules.dtype("indices", indices, ("uint32",))
     rules.same_dtype(dst=dst, data=data)
     rules.same_elements(dst=dst, indices=indices)
-    rules.same_partitions(dst=dst, data=data)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         rows = len(ins[0])
@@ -98,8 +86,7 @@ def nc_n_gather(dst: NkiTensor, data: NkiTensor, indices: NkiTensor) -> Issue:
         outs[0][...] = np.take_along_axis(source, places, axis=1).reshape(outs[0].shape)
 
     count = free_size(dst)
-    reads = {"data": data, "indices": indices}
-    issue = stream(rules.instruction, "gpsimd", run, {"dst": dst}, reads, elements=count)
+    issue = stream(rules, "gpsimd", run, elements=count)
     # "n groups of instructions, n = ceil(elements a partition / 512)": each has a start-up time.
     more = -(-count // _GATHERED_AT_ONCE) - 1
     set_work(issue, replace(issue.work, more_starts=more))
@@ -114,17 +101,14 @@ def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor) -> Issue:
     end -1. Runs on GpSimdE.
     """
     rules = Rules("nisa.sequence_bounds")
-    rules.output("dst", dst, SBUF)
-    rules.tile("segment_ids", segment_ids, SBUF)
+    rules.output("dst", dst, SBUF, ("float32", "int32"))
+    rules.tile("segment_ids", segment_ids, SBUF, ("float32", "int32"))
     for label, t in (("dst", dst), ("segment_ids", segment_ids)):
-        rules.dtype(label, t, ("float32", "int32"))
         if t.shape[0] != 1:
-            value = f"a tile of {t.shape[0]} partitions"
-            raise rules.fail(label, value, "must have 1 partition")
+            raise rules.fail_partitions(label, t, "must have 1 partition")
     n = free_size(segment_ids)
     if dst.shape != (1, 2, n):
-        rule = f"must have the shape (1, 2, {n})"
-        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
+        raise rules.fail_shape("dst", dst, f"must have the shape (1, 2, {n})")
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         ids = ins[0].reshape(-1)
@@ -139,6 +123,4 @@ def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor) -> Issue:
         outs[0][0, 0] = np.where(padding, n, starts)
         outs[0][0, 1] = np.where(padding, -1, ends)
 
-    return stream(
-        rules.instruction, "gpsimd", run, {"dst": dst}, {"segment_ids": segment_ids}, elements=n
-    )
+    return stream(rules, "gpsimd", run, elements=n)

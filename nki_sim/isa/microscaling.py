@@ -53,50 +53,35 @@ def quantize_mx(
 def _quantize(
     dst: NkiTensor,
     src: NkiTensor,
-    scale0: NkiTensor,
-    scale1: NkiTensor | None,
-    scale2: NkiTensor | None,
-    scale3: NkiTensor | None,
+    *scale: NkiTensor,
 ) -> Issue:
-    """Quantises; ``scale0`` to ``scale3`` are the views for the scales of each quadrant."""
+    """Quantises; ``scale`` are the views for the scales of each quadrant."""
     rules = Rules("nisa.quantize_mx")
-    rules.output("dst", dst, SBUF)
-    rules.dtype("src", src, ("float16", "bfloat16"))
-    rules.dtype("dst", dst, ("float8_e5m2_x4", "float8_e4m3fn_x4"))
+    rules.tile("src", src, SBUF, ("float16", "bfloat16"))
+    rules.output("dst", dst, SBUF, ("float8_e5m2_x4", "float8_e4m3fn_x4"))
     rules.same_partitions(dst=dst, src=src)
-    _check_partitions(rules, "src", src)
+    rules.partitions_in("src", src, _QUADRANT)
     if free_size(src) % 4:
         raise rules.fail_free_size("src", src, "must have a multiple of 4 elements a partition")
     rules.free_size_is("dst", dst, free_size(src) // 4)
-    scales = [t for t in (scale0, scale1, scale2, scale3) if t is not None]
-    for t in scales:
+    for i, t in enumerate(scale):
         rules.free_size_is("dst_scale", t, free_size(dst))
         rules.written_once("dst_scale", t)
+        rules.writes[f"scale{i}"] = t
     element, largest = _ELEMENTS[dst.dtype]
     rows, shape = src.shape[0], dst.shape
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         groups = dtypes.to_float32(ins[0]).reshape(rows // _GROUP, _GROUP, -1, 4)
         codes = _codes(rules, np.abs(groups).max(axis=(1, 3)), largest)
-        scale = _powers(codes)[:, None, :, None]
-        numbers = (groups / scale).astype(element).reshape(rows, -1)
+        numbers = (groups / _powers(codes)[:, None, :, None]).astype(element).reshape(rows, -1)
         outs[0][...] = numbers.view(np.uint32).reshape(shape)
         for quadrant, out in enumerate(outs[1:]):
             first = quadrant * _QUADRANT_SCALES
             chosen = codes[first : first + _QUADRANT_SCALES].reshape(out.shape)
             out[...] = chosen.view(out.dtype)
 
-    writes = {"dst": dst} | {f"scale{i}": t for i, t in enumerate(scales)}
-    reads = {"src": src}
-    return stream(
-        rules.instruction,
-        "vector",
-        run,
-        writes,
-        reads,
-        1 / _QUANTIZED_A_CYCLE,
-        free_size(src),
-    )
+    return stream(rules, "vector", run, 1 / _QUANTIZED_A_CYCLE, free_size(src))
 
 
 def _codes(rules: Rules, largest: Array, exponent: int) -> Any:
@@ -120,16 +105,8 @@ def _powers(codes: Array) -> Any:
     return np.where(codes == _NOT_A_NUMBER, np.float32(np.nan), powers)
 
 
-def _check_partitions(rules: Rules, name: str, t: NkiTensor) -> None:
-    if t.shape[0] % _QUADRANT:
-        rule = "must have a multiple of 32 partitions"
-        raise rules.fail(name, f"a tile of {t.shape[0]} partitions", rule)
-
-
-def _scale_views(
-    rules: Rules, name: str, scale: NkiTensor, data: NkiTensor
-) -> list[NkiTensor | None]:
-    """Returns the four partitions of scales for each quadrant of ``data``, None for the rest."""
+def _scale_views(rules: Rules, name: str, scale: NkiTensor, data: NkiTensor) -> list[NkiTensor]:
+    """Returns the four partitions of scales for each quadrant of ``data``."""
     rules.tensor(name, scale)
     if scale.buffer not in SBUF:
         raise rules.fail(name, f"a tensor in {scale.buffer.value}", "must be in SBUF")
@@ -145,10 +122,9 @@ def _scale_views(
     needed = (quadrants - 1) * _QUADRANT + _QUADRANT_SCALES
     if scale.shape[0] < needed:
         rule = f"must have {needed} partitions or more: four in each quadrant of its data"
-        raise rules.fail(name, f"a tile of {scale.shape[0]} partitions", rule)
+        raise rules.fail_partitions(name, scale, rule)
     firsts = [_QUADRANT * i for i in range(quadrants)]
-    views: list[NkiTensor | None] = [scale[p : p + _QUADRANT_SCALES] for p in firsts]
-    return views + [None] * (4 - quadrants)
+    return [scale[p : p + _QUADRANT_SCALES] for p in firsts]
 
 
 def nc_matmul_mx(
@@ -170,7 +146,7 @@ def nc_matmul_mx(
     views = _scale_views(rules, "stationary_scale", stationary_scale, stationary)
     views += _scale_views(rules, "moving_scale", moving_scale, moving)
     tiles = (() if tile_position is None else tile_position, () if tile_size is None else tile_size)
-    return _matmul(dst, stationary, moving, *views, *tiles, accumulate, name=name)
+    return _matmul(dst, stationary, moving, *tiles, accumulate, *views, name=name)
 
 
 @instruction
@@ -178,39 +154,25 @@ def _matmul(
     dst: NkiTensor,
     stationary: NkiTensor,
     moving: NkiTensor,
-    stationary_scale0: NkiTensor,
-    stationary_scale1: NkiTensor | None,
-    stationary_scale2: NkiTensor | None,
-    stationary_scale3: NkiTensor | None,
-    moving_scale0: NkiTensor,
-    moving_scale1: NkiTensor | None,
-    moving_scale2: NkiTensor | None,
-    moving_scale3: NkiTensor | None,
     tile_position: tuple[int, ...],
     tile_size: tuple[int, ...],
     accumulate: bool | None,
+    *scale: NkiTensor,
 ) -> Issue:
+    """Multiplies; ``scale`` are the views for the quadrants of stationary, then of moving."""
     rules = Rules("nisa.nc_matmul_mx")
-    rules.output("dst", dst, PSUM)
-    rules.dtype("dst", dst, ("float32", "bfloat16"))
-    given = {
-        "stationary_scale": (
-            stationary_scale0, stationary_scale1, stationary_scale2, stationary_scale3
-        ),
-        "moving_scale": (moving_scale0, moving_scale1, moving_scale2, moving_scale3),
-    }  # fmt: skip
+    rules.output("dst", dst, PSUM, ("float32", "bfloat16"))
     k, m, n = _sizes(rules, dst, stationary, moving, tile_size)
     rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
     if columns != (0, 4):
         rule = "must be (rows, 128) at tile_position (row, 0): there are no column tiles"
         raise rules.fail("tile_size", tile_size, rule)
-    reads = {"stationary": stationary, "moving": moving}
-    for operand, views in given.items():
-        for i, t in enumerate(views):
-            if t is not None:
-                rules.free_size_is(operand, t, m if operand == "stationary_scale" else n)
-                reads[f"{operand}{i}"] = t
-    issue = Issue(rules.instruction, "tensor", 0.0, None, ("dst",), tuple(reads))
+    quadrants = len(scale) // 2
+    for i, t in enumerate(scale):
+        of, size = ("stationary_scale", m) if i < quadrants else ("moving_scale", n)
+        rules.free_size_is(of, t, size)
+    reads = ("stationary", "moving", *[f"scale{i}" for i in range(len(scale))])
+    issue = Issue(rules.instruction, "tensor", 0.0, None, ("dst",), reads)
     # A cycle processes as many columns as at 16 bits, with four times the depth [v4, quad MX].
     _matmul_cost(issue, stationary, moving, m, n, False)
     issue.macs = 4 * k * m * n
@@ -218,7 +180,7 @@ def _matmul(
     issue.may_overtake = issue.may_overtake or rows != (0, 4)
     issue.takes_banks = rows != (0, 4) and not rules.chip.tiles_share_bank
     dtypes_ = stationary.dtype, moving.dtype
-    product = _product(dtypes_, k // _QUADRANT)
+    product = _product(dtypes_, quadrants)
     issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     return issue
@@ -233,22 +195,20 @@ def _sizes(
 ) -> tuple[int, int, int]:
     for operand, t in (("stationary", stationary), ("moving", moving)):
         rules.dtype(operand, t, _ELEMENTS)
-        _check_partitions(rules, operand, t)
+        rules.partitions_in(operand, t, _QUADRANT)
     rules.same_partitions(stationary=stationary, moving=moving)
     k, m, n = stationary.shape[0], free_size(stationary), free_size(moving)
     if tile_size and k > tile_size[0]:
         rule = f"must have at most {tile_size[0]} partitions, the rows of tile_size"
         raise rules.fail("stationary", f"a tile of {k} partitions", rule)
     if m % 2 or m > 128:
-        rule = "must be even and at most 128"
-        raise rules.fail("the free size of stationary", m, rule)
+        raise rules.fail("the free size of stationary", m, "must be even and at most 128")
     limit = 4096 if dst.dtype == "float32" else 8192
     if n > limit:
         rule = f"must be at most {limit} with dst in {dst.dtype}"
         raise rules.fail("the free size of moving", n, rule)
     if dst.shape[0] != m or free_size(dst) != n:
-        rule = f"must have {m} partitions of {n} elements"
-        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
+        raise rules.fail_shape("dst", dst, f"must have {m} partitions of {n} elements")
     return k, m, n
 
 
@@ -256,11 +216,8 @@ def _product(names: tuple[str, str], quadrants: int) -> Any:
     """Returns a function that dequantises the operands, and multiplies them in float32."""
 
     def run(ins: list[Array], out: Array | None = None) -> Any:
-        scales = ins[2 : 2 + quadrants], ins[2 + quadrants :]
-        left, right = (
-            _dequantized(data, name, scale)
-            for data, name, scale in zip(ins[:2], names, scales, strict=True)
-        )
+        left = _dequantized(ins[0], names[0], ins[2 : 2 + quadrants])
+        right = _dequantized(ins[1], names[1], ins[2 + quadrants :])
         return np.matmul(left.T, right, out=out)
 
     return run

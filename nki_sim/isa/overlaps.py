@@ -18,7 +18,8 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.rules.hazards import overlaps
 from nki_sim.views.register import RunTimeValue
-from nki_sim.views.tensor import MAX_ENUMERATED, NkiTensor, coalesce
+from nki_sim.views.strides import MAX_ENUMERATED, coalesce
+from nki_sim.views.tensor import NkiTensor
 
 
 def check_copy(issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:

@@ -16,14 +16,14 @@ import numpy as np
 from nki_sim import hardware
 from nki_sim.base import dtypes
 from nki_sim.base.dtypes import Array
-from nki_sim.base.enums import MemoryRegion, engine
+from nki_sim.base.enums import engine
 from nki_sim.instructions.instruction import instruction
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, Tiles, column_of, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, column_of, free_size, lanes_of
 
 _WORDS = 6  # in a state
 _STREAMS = {"vector": 4, "gpsimd": 1}  # states in a lane [isa rand_set_state]
@@ -33,7 +33,6 @@ _UNIFORM_DTYPES = (
     *_RANDOM_INTEGERS,
 )
 _NUMBERS_A_CYCLE = 4  # in a lane of VectorE, from v4 on [v4, random numbers]
-_VECTOR, _GPSIMD = engine.vector, engine.gpsimd
 
 
 class _Xorwow:
@@ -74,9 +73,9 @@ def _draw(name: str, like: Array, lanes: slice) -> Any:
     return _generator(name).draw(lanes, count).reshape(like.shape)
 
 
-def _uniform(name: str, like: Array, lanes: slice) -> Any:
-    # 24 bits, which float32 holds exactly.
-    return (_draw(name, like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+def _uniform(like: Array, lanes: slice) -> Any:
+    # 24 bits of VectorE, which float32 holds exactly.
+    return (_draw("vector", like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
 def _factor(rules: Rules, name: str) -> float:
@@ -88,20 +87,16 @@ def _factor(rules: Rules, name: str) -> float:
 def rng(dst: NkiTensor, engine: engine = engine.vector) -> Issue:
     """Fills an integer tile with random bits, on VectorE, or from v3 on also on GpSimdE."""
     rules = Rules("nisa.rng")
-    rules.output("dst", dst)
-    rules.dtype("dst", dst, _RANDOM_INTEGERS)
+    rules.output("dst", dst, dtype=_RANDOM_INTEGERS)
     gpsimd = "" if rules.chip.generation >= 3 else "GpSimdE has rng from NeuronCore-v3 on only"
-    psum = dst.buffer is MemoryRegion.psum
-    chosen = rules.choose(engine, {_VECTOR: "", _GPSIMD: gpsimd}, _VECTOR, psum)
+    chosen = rules.choose(engine, "vector", vector="", gpsimd=gpsimd)
     lanes = lanes_of(dst)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         bits = _draw(chosen, outs[0], lanes)
         outs[0][...] = bits.astype(f"u{outs[0].itemsize}").view(outs[0].dtype)
 
-    return _with_state(
-        stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen))
-    )
+    return _with_state(stream(rules, chosen, run, _factor(rules, chosen)))
 
 
 @instruction
@@ -112,35 +107,29 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand) -> Issue:
     """
     rules = Rules("nisa.rand2")
     rules.generation("instruction", "rand2", 4)
-    rules.output("dst", dst)
-    rules.dtype("dst", dst, _UNIFORM_DTYPES)
-    reads: Tiles = {}
+    rules.output("dst", dst, dtype=_UNIFORM_DTYPES)
     bounds = [
-        rules.float32_column(label, bound, dst, reads)
-        for label, bound in (("min", min), ("max", max))
+        rules.float32_column(label, bound, dst) for label, bound in (("min", min), ("max", max))
     ]
     name_, shape, lanes = dst.dtype, dst.shape, lanes_of(dst)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         low, high = [column_of(bound, ins) for bound in bounds]
         _check_range(rules, low, high)
-        value = low + (high - low) * _uniform("vector", outs[0], lanes).reshape(shape[0], -1)
+        value = low + (high - low) * _uniform(outs[0], lanes).reshape(shape[0], -1)
         dtypes.store(outs[0], value.astype(np.float32).reshape(shape), name_)
 
-    if not reads:
+    if not rules.reads:
         _check_range(rules, *[column_of(bound, []) for bound in bounds])
     factor = _factor(rules, "vector")
-    return _with_state(
-        stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
-    )
+    return _with_state(stream(rules, "vector", run, factor, free_size(dst)))
 
 
 def _check_range(rules: Rules, low: Array, high: Array) -> None:
     low, high = np.broadcast_arrays(low, high)
     wrong = ~(low < high)
     if wrong.any():
-        value = (low[wrong][0], high[wrong][0])
-        raise rules.fail("(min, max)", value, "min must be below max")
+        raise rules.fail("(min, max)", (low[wrong][0], high[wrong][0]), "min must be below max")
 
 
 @instruction
@@ -150,9 +139,9 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand) -> Issue:
     ``prob`` is a number or a (partitions, 1) tile.
     """
     rules = Rules("nisa.dropout")
-    reads = rules.elementwise(dst, data=data)
+    rules.elementwise(dst, data=data)
     rules.same_dtype(dst=dst, data=data)
-    chance = rules.column_or_number("prob", prob, data, reads)
+    chance = rules.column_or_number("prob", prob, data)
     if isinstance(prob, NkiTensor):
         is_integer = data.dtype in dtypes.INTEGERS
         rules.dtype("prob", prob, ("float32",) if is_integer else dtypes.FLOATS)
@@ -162,10 +151,10 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand) -> Issue:
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape[0], -1)
-        kept = _uniform("vector", value, lanes) >= column_of(chance, ins)
+        kept = _uniform(value, lanes) >= column_of(chance, ins)
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
-    return _with_state(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
+    return _with_state(stream(rules, "vector", run))
 
 
 @instruction
@@ -174,24 +163,22 @@ def set_rng_seed(src_seeds: NkiTensor) -> Issue:
     rules = Rules("nisa.set_rng_seed")
     rules.tile("src_seeds", src_seeds)
     if src_seeds.shape != (1, 1):
-        rule = "must have the shape (1, 1)"
-        raise rules.fail("src_seeds", f"a tile of shape {src_seeds.shape}", rule)
+        raise rules.fail_shape("src_seeds", src_seeds, "must have the shape (1, 1)")
     if dtypes.itemsize(src_seeds.dtype) != 4:
-        rule = "must be a dtype of 32 bits"
-        raise rules.fail("src_seeds.dtype", src_seeds.dtype, rule)
+        raise rules.fail("src_seeds.dtype", src_seeds.dtype, "must be a dtype of 32 bits")
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         seed = int(ins[0].reshape(-1).view(np.uint32)[0])
         active().generators["vector"] = _Xorwow(_STREAMS["vector"], seed)
 
-    return _with_state(stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds}))
+    return _with_state(stream(rules, "vector", run))
 
 
 def _state_engine(rules: Rules, requested: engine, operand: str, t: NkiTensor) -> str:
     """Returns the engine, after a check that ``t`` has the size of its states."""
     rules.generation("instruction", rules.instruction, 3)
     vector = "" if rules.chip.generation >= 4 else "VectorE has it from NeuronCore-v4 on only"
-    chosen = rules.choose(requested, {_GPSIMD: "", _VECTOR: vector}, _GPSIMD, False)
+    chosen = rules.choose(requested, "gpsimd", gpsimd="", vector=vector)
     rules.dtype(operand, t, ("uint32",))
     words = _STREAMS[chosen] * _WORDS
     if t.ndim != 2 or t.shape[1] != words:
@@ -199,7 +186,7 @@ def _state_engine(rules: Rules, requested: engine, operand: str, t: NkiTensor) -
             f"must have the shape (lanes, {words}), as a lane of engine.{chosen} has a state of "
             f"{words} words"
         )
-        raise rules.fail(operand, f"a tile of shape {t.shape}", rule)
+        raise rules.fail_shape(operand, t, rule)
     return chosen
 
 
@@ -215,17 +202,16 @@ def rand_set_state(src_seeds: NkiTensor, engine: engine = engine.gpsimd) -> Issu
         words = ins[0].reshape(-1, streams, _WORDS)
         _generator(chosen).states[:, lanes] = np.moveaxis(words, -1, 0)
 
-    return _with_state(stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds}))
+    return _with_state(stream(rules, chosen, run))
 
 
 @instruction
 def rand_get_state(dst: NkiTensor, engine: engine = engine.gpsimd) -> Issue:
     """Stores the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_get_state")
+    chosen = _state_engine(rules, engine, "dst", rules.tensor("dst", dst))
     rules.output("dst", dst)
-    chosen = _state_engine(rules, engine, "dst", dst)
-    psum = dst.buffer is MemoryRegion.psum
-    if psum and (chosen == "gpsimd" or rules.chip.generation < 4):
+    if rules.in_psum and (chosen == "gpsimd" or rules.chip.generation < 4):
         rule = "must be in SBUF, except for VectorE of NeuronCore-v4"
         raise rules.fail("dst", "a tensor in PSUM", rule)
     lanes = lanes_of(dst)
@@ -234,7 +220,7 @@ def rand_get_state(dst: NkiTensor, engine: engine = engine.gpsimd) -> Issue:
         words = np.moveaxis(_generator(chosen).states[:, lanes], 0, -1)
         outs[0][...] = words.reshape(outs[0].shape)
 
-    return _with_state(stream(rules.instruction, chosen, run, {"dst": dst}, {}))
+    return _with_state(stream(rules, chosen, run))
 
 
 def _with_state(issue: Issue) -> Issue:

@@ -49,12 +49,9 @@ def tensor_reduce(
     def value_of(ins: list[Array]) -> Any:
         flat = ins[0].reshape(len(ins[0]), outputs, -1)
         value = reduce_last(operator, flat)
-        value = -value if negate else value
-        return value
+        return -value if negate else value
 
-    return stream(
-        "nisa.tensor_reduce", "vector", stored(dst, value_of), {"dst": dst}, {"data": data}
-    )
+    return stream(rules, "vector", stored(dst, value_of))
 
 
 def reduction_axes(rules: Rules, axis: Axes, ndim: int) -> list[int]:
@@ -100,7 +97,7 @@ def tensor_partition_reduce(dst: NkiTensor, op: Op, data: NkiTensor) -> Issue:
     rules.output("dst", dst, SBUF)
     rules.tile("data", data, SBUF)
     if dst.shape[0] != 1:
-        raise rules.fail("dst", f"a tile of {dst.shape[0]} partitions", "must have 1 partition")
+        raise rules.fail_partitions("dst", dst, "must have 1 partition")
     rules.free_size_is("dst", dst, free_size(data))
     if operator.bitvec:
         rules.integers(dst=dst, data=data)
@@ -112,14 +109,7 @@ def tensor_partition_reduce(dst: NkiTensor, op: Op, data: NkiTensor) -> Issue:
             value = value / np.float32(count)
         return value
 
-    return stream(
-        "nisa.tensor_partition_reduce",
-        "gpsimd",
-        stored(dst, value_of),
-        {"dst": dst},
-        {"data": data},
-        _GPSIMD_TREE_STEPS,
-    )
+    return stream(rules, "gpsimd", stored(dst, value_of), _GPSIMD_TREE_STEPS)
 
 
 @instruction
@@ -129,7 +119,7 @@ def bn_stats(dst: NkiTensor, data: NkiTensor) -> Issue:
     ``dst`` has 6 numbers a partition, those of the even elements first.
     """
     rules = Rules("nisa.bn_stats")
-    reads = rules.operands(dst, data=data)
+    rules.operands(dst, data=data)
     rules.free_size_is("dst", dst, 6)
     if free_size(data) > 512:
         raise rules.fail_free_size("data", data, "must have at most 512 elements a partition")
@@ -144,14 +134,14 @@ def bn_stats(dst: NkiTensor, data: NkiTensor) -> Issue:
             parts += [np.full(len(half), count, np.float32), mean, spread]
         return np.stack(parts, axis=1).astype(np.float32)
 
-    return stream("nisa.bn_stats", "vector", stored(dst, value_of), {"dst": dst}, reads)
+    return stream(rules, "vector", stored(dst, value_of))
 
 
 @instruction
 def bn_aggr(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes mean and variance from (count, mean, variance*count) triples of ``bn_stats``."""
     rules = Rules("nisa.bn_aggr")
-    reads = rules.operands(dst, data=data)
+    rules.operands(dst, data=data)
     rules.free_size_is("dst", dst, 2)
     if free_size(data) % 3:
         raise rules.fail_free_size("data", data, "must have a multiple of 3 elements a partition")
@@ -163,23 +153,21 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor) -> Issue:
         average = (count * mean).sum(axis=1) / total
         shift = count * (mean - average[:, None]) ** 2
         variance = (spread + shift).sum(axis=1) / total
-        value = np.stack([average, variance], axis=1).astype(np.float32)
-        return value
+        return np.stack([average, variance], axis=1).astype(np.float32)
 
-    return stream("nisa.bn_aggr", "vector", stored(dst, value_of), {"dst": dst}, reads)
+    return stream(rules, "vector", stored(dst, value_of))
 
 
 @instruction
 def max8(dst: NkiTensor, src: NkiTensor) -> Issue:
     """Finds the 8 largest values of each partition, in descending order."""
     rules = Rules("nisa.max8")
-    reads = rules.operands(dst, src=src)
+    rules.operands(dst, src=src)
     if src.ndim > 3:
         value = f"a tile of {src.ndim} dimensions"
         raise rules.fail("src", value, "must have at most 3 dimensions")
     if dst.ndim != 2 or dst.shape[1] != 8:
-        rule = "must have the shape (partitions, 8)"
-        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
+        raise rules.fail_shape("dst", dst, "must have the shape (partitions, 8)")
     if not 8 <= free_size(src) <= 16384:
         raise rules.fail_free_size("src", src, "must have 8 to 16384 elements a partition")
 
@@ -187,7 +175,7 @@ def max8(dst: NkiTensor, src: NkiTensor) -> Issue:
         flat = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1)
         return -np.sort(-flat, axis=1)[:, :8]
 
-    return stream("nisa.max8", "vector", stored(dst, value_of), {"dst": dst}, reads)
+    return stream(rules, "vector", stored(dst, value_of))
 
 
 @instruction
@@ -208,9 +196,9 @@ def tensor_tensor_scan(
     for label, operator in (("op0", first), ("op1", second)):
         if operator.bitvec:
             raise rules.fail(label, f"nl.{operator.name}", "must be an arithmetic operator")
-    reads = rules.elementwise(dst, data0=data0, data1=data1)
+    rules.elementwise(dst, data0=data0, data1=data1)
     rules.not_both_psum(data0=data0, data1=data1)
-    first_state = rules.column_or_number("initial", initial, data0, reads)
+    first_state = rules.column_or_number("initial", initial, data0)
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
@@ -226,6 +214,4 @@ def tensor_tensor_scan(
             state = value[:, i] = np.asarray(step, dtype=np.float32)
         return value
 
-    return stream(
-        "nisa.tensor_tensor_scan", "vector", stored(dst, value_of), {"dst": dst}, reads, 2.0
-    )
+    return stream(rules, "vector", stored(dst, value_of), 2.0)

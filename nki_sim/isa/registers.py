@@ -105,7 +105,7 @@ def _sequencer_issue(
     # SyncE runs it. It is assumed to take one tensor access, at the clock of GpSimdE.
     chip = active().chip
     issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
-    issue.queue = issue.stream = "sync"
+    issue.queue = "sync"
     issue.uses_state = True
     return issue
 

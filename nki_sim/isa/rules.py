@@ -8,7 +8,7 @@ and its value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +24,13 @@ from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Run
 from nki_sim.instructions.launch_state import active
 from nki_sim.views.layout import extent
-from nki_sim.views.tensor import NkiTensor, repeats
+from nki_sim.views.strides import repeats
+from nki_sim.views.tensor import NkiTensor
 
-SBUF = (MemoryRegion.sbuf,)
-PSUM = (MemoryRegion.psum,)
-CHIP_MEMORY = (MemoryRegion.sbuf, MemoryRegion.psum)
+Memories = tuple[MemoryRegion, ...]
+SBUF: Memories = (MemoryRegion.sbuf,)
+PSUM: Memories = (MemoryRegion.psum,)
+CHIP_MEMORY = SBUF + PSUM
 
 
 _KINDS = {
@@ -53,11 +55,23 @@ class Column(NamedTuple):
 
 
 class Rules:
-    """Checks of one instruction. Every method raises NkiValidationError for a broken rule."""
+    """Checks of one instruction, and the operands that were checked, by their parameters.
+
+    Every method raises NkiValidationError for a broken rule. ``writes`` and ``reads`` are in the
+    order in which an instruction's arithmetic takes them.
+    """
 
     def __init__(self, instruction: str) -> None:
         self.instruction = instruction
         self.chip: NeuronCore = active().chip
+        self.writes: Tiles = {}
+        self.reads: Tiles = {}
+
+    @property
+    def in_psum(self) -> bool:
+        """Whether an operand is in PSUM."""
+        tiles = (*self.writes.values(), *self.reads.values())
+        return any(t.buffer is MemoryRegion.psum for t in tiles)
 
     def fail(self, operand: str, value: object, rule: str) -> NkiValidationError:
         """Returns the error to raise."""
@@ -72,8 +86,15 @@ class Rules:
         return t
 
     def tile(
-        self, name: str, t: object, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
+        self, name: str, t: object, memory: Memories = CHIP_MEMORY, dtype: Iterable[str] = ()
     ) -> NkiTensor:
+        """Checks a tile that an instruction reads, in a memory and of a dtype that are allowed."""
+        t = self.reads[name] = self._addressed(name, t, memory)
+        if dtype:
+            self.dtype(name, t, dtype)
+        return t
+
+    def _addressed(self, name: str, t: object, memory: Memories = CHIP_MEMORY) -> NkiTensor:
         """Checks that ``t`` is a tile that an engine can address in one instruction."""
         t = self.tensor(name, t)
         if t.buffer not in memory:
@@ -89,7 +110,7 @@ class Rules:
         free = [(n, s) for n, s in zip(t.shape[1:], t.strides[1:], strict=True)]
         if len(free) > hardware.MAX_FREE_DIMENSIONS:
             rule = f"must have at most {hardware.MAX_FREE_DIMENSIONS} free dimensions"
-            raise self.fail(name, f"a tile of shape {t.shape}", rule)
+            raise self.fail_shape(name, t, rule)
         for n, stride in free:
             if n > 1 and stride > hardware.MAX_ELEMENT_STRIDE:
                 rule = f"strides are at most {hardware.MAX_ELEMENT_STRIDE} elements (int16)"
@@ -103,12 +124,9 @@ class Rules:
         count = t.shape[0]
         if count > hardware.PARTITIONS:
             rule = f"a tile has at most {hardware.PARTITIONS} partitions"
-            raise self.fail(name, f"a tile of {count} partitions", rule)
-        start = start_partition(t)
+            raise self.fail_partitions(name, t, rule)
         allowed = (0,) if count > 64 else (0, 64) if count > 32 else (0, 32, 64, 96)
-        if start not in allowed:
-            rule = f"{count} partitions must start at one of {allowed}"
-            raise self.fail(name, f"a tile that starts at partition {start}", rule)
+        self.starts_at(name, t, allowed, f"{count} partitions must start at one of {allowed}")
 
     def _psum_start(self, name: str, t: NkiTensor) -> None:
         """Checks that a tile in PSUM begins at a multiple of 4 bytes.
@@ -127,34 +145,41 @@ class Rules:
             raise self.fail(name, value, rule)
 
     def output(
-        self, name: str, t: object, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
+        self, name: str, t: object, memory: Memories = CHIP_MEMORY, dtype: Iterable[str] = ()
     ) -> NkiTensor:
         """Checks a tile that an instruction writes, which must not write an element twice."""
-        t = self.tile(name, t, memory)
+        t = self.writes[name] = self._addressed(name, t, memory)
         self.written_once(name, t)
+        if dtype:
+            self.dtype(name, t, dtype)
         return t
 
-    def elementwise(self, dst: NkiTensor, reduce_res: object = None, **tiles: NkiTensor) -> Tiles:
+    def elementwise(
+        self,
+        dst: NkiTensor,
+        reduce_res: object = None,
+        memory: Memories = CHIP_MEMORY,
+        **tiles: NkiTensor,
+    ) -> None:
         """Checks ``dst`` and the tiles that are combined into it, element by element.
 
-        Returns the tiles, which are read. Where ``reduce_res`` is given, ``dst`` may be a sink: a
-        view with strides of 0 in its free dimensions, so that one element for each partition
-        receives all results. Its final value is undefined.
+        Where ``reduce_res`` is given, ``dst`` may be a sink: a view with strides of 0 in its free
+        dimensions, so that one element for each partition receives all results. Its final value is
+        undefined.
         """
-        if reduce_res is None or not is_sink(self.tile("dst", dst)):
-            self.output("dst", dst)
+        if reduce_res is None or not is_sink(self._addressed("dst", dst)):
+            self.output("dst", dst, memory)
+        self.writes["dst"] = dst
         for name, t in tiles.items():
-            self.tile(name, t)
+            self.tile(name, t, memory)
         self.same_elements(dst=dst, **tiles)
-        return tiles
 
-    def operands(self, dst: NkiTensor, **tiles: NkiTensor) -> Tiles:
+    def operands(self, dst: NkiTensor, memory: Memories = CHIP_MEMORY, **tiles: NkiTensor) -> None:
         """Checks ``dst``, and tiles that are read, all of which have as many partitions."""
-        self.output("dst", dst)
+        self.output("dst", dst, memory)
         for name, t in tiles.items():
-            self.tile(name, t)
+            self.tile(name, t, memory)
         self.same_partitions(dst=dst, **tiles)
-        return tiles
 
     def written_once(self, name: str, t: NkiTensor) -> None:
         """Checks that no element of ``t`` is written twice, because the order is undocumented."""
@@ -193,6 +218,24 @@ class Rules:
         """Returns the error about a number of elements a partition."""
         return self.fail(name, f"a tile with {free_size(t)} elements a partition", rule)
 
+    def fail_shape(self, name: str, t: NkiTensor, rule: str) -> NkiValidationError:
+        """Returns the error about the shape of a tile."""
+        return self.fail(name, f"a tile of shape {t.shape}", rule)
+
+    def fail_partitions(self, name: str, t: NkiTensor, rule: str) -> NkiValidationError:
+        """Returns the error about a number of partitions."""
+        return self.fail(name, f"a tile of {t.shape[0]} partitions", rule)
+
+    def partitions_in(self, name: str, t: NkiTensor, multiple: int) -> None:
+        """Checks that ``t`` has a multiple of so many partitions."""
+        if t.shape[0] % multiple:
+            raise self.fail_partitions(name, t, f"must have a multiple of {multiple} partitions")
+
+    def starts_at(self, name: str, t: NkiTensor, allowed: Container[int], rule: str) -> None:
+        """Checks that the first partition of ``t`` is one of ``allowed``."""
+        if start_partition(t) not in allowed:
+            raise self.fail(name, f"a tile that starts at partition {start_partition(t)}", rule)
+
     def not_both_psum(self, **tiles: NkiTensor) -> None:
         """Checks that at most one operand is in PSUM, because VectorE reads only one from there."""
         if all(t.buffer is MemoryRegion.psum for t in tiles.values()):
@@ -212,29 +255,25 @@ class Rules:
         self.free_size_is(name, value, 1)
         return True
 
-    def column_or_number(
-        self, name: str, value: Operand, data: NkiTensor, reads: Tiles
-    ) -> Column | np.float32:
-        """Returns a number as float32, or a (partitions, 1) tile, which is added to ``reads``."""
+    def column_or_number(self, name: str, value: Operand, data: NkiTensor) -> Column | np.float32:
+        """Returns a number as float32, or the place of a (partitions, 1) tile among the reads."""
         if not self.is_column(value, name, data):
             return np.float32(value)
-        reads[name] = value
-        return Column(len(reads) - 1)
+        return Column(len(self.reads) - 1)
 
-    def float32_column(
-        self, name: str, value: Operand, data: NkiTensor, reads: Tiles
-    ) -> Column | np.float32:
+    def float32_column(self, name: str, value: Operand, data: NkiTensor) -> Column | np.float32:
         """Returns a number, or a column among the reads, which must be float32."""
-        found = self.column_or_number(name, value, data, reads)
+        found = self.column_or_number(name, value, data)
         if isinstance(value, NkiTensor):
             self.float32(name, value)
         return found
 
-    def accumulated(self, reduce_res: object, **operand: NkiTensor) -> None:
-        """Checks ``reduce_res``: a written tile with one element a partition."""
-        reduce_res = self.output("reduce_res", reduce_res)
-        self.same_partitions(**operand, reduce_res=reduce_res)
-        self.free_size_is("reduce_res", reduce_res, 1)
+    def accumulated(self, reduce_res: NkiTensor | None, **operand: NkiTensor) -> None:
+        """Checks ``reduce_res``: None, or a written tile with one element a partition."""
+        if reduce_res is not None:
+            self.output("reduce_res", reduce_res)
+            self.same_partitions(**operand, reduce_res=reduce_res)
+            self.free_size_is("reduce_res", reduce_res, 1)
 
     def float32(self, name: str, t: NkiTensor) -> None:
         """Checks that ``t`` is float32."""
@@ -251,8 +290,7 @@ class Rules:
         """Checks that all operands have the same dtype."""
         found = {name: t.dtype for name, t in tiles.items()}
         if len(set(found.values())) > 1:
-            rule = "all operands must have the same dtype"
-            raise self.fail("dtype", _by_operand(found), rule)
+            raise self.fail("dtype", _by_operand(found), "all operands must have the same dtype")
 
     # Settings.
 
@@ -273,6 +311,14 @@ class Rules:
             )
             raise self.fail(name, value, rule)
 
+    def arithmetic(self, name: str, op: Op, kind: str) -> Operator:
+        """Returns the Operator of ``op`` like `operator`; refuses operators on bit patterns."""
+        found = self.operator(name, op, kind)
+        if found.bitvec:
+            rule = "must be an arithmetic operator, not a bitvec operator"
+            raise self.fail(name, f"nl.{found.name}", rule)
+        return found
+
     def operator(self, name: str, op: Op, kind: str) -> Operator:
         """Returns the Operator of ``op``, which must be of a kind.
 
@@ -291,8 +337,7 @@ class Rules:
             "activation": found.activation is not None,
         }[kind]
         if not legal:
-            rule = f"must be {_KINDS[kind]}"
-            raise self.fail(name, f"nl.{found.name}", rule)
+            raise self.fail(name, f"nl.{found.name}", f"must be {_KINDS[kind]}")
         self.generation(name, f"nl.{found.name}", found.first_generation)
         return found
 
@@ -302,23 +347,27 @@ class Rules:
             if t.dtype not in dtypes.INTEGERS:
                 raise self.fail(f"{name}.dtype", t.dtype, "bitvec operators need integer dtypes")
 
-    def choose(
-        self, requested: engine, allowed: dict[engine, str], preferred: engine, psum: bool
-    ) -> str:
+    def choose(self, requested: engine, preferred: str, **allowed: str) -> str:
         """Returns the name of the engine to use.
 
         ``allowed`` maps an engine to the reason for which it is refused, or to "".
         """
         self.member("engine", requested, engine)
-        chosen = preferred if requested is engine.unknown else requested
-        engines = ", ".join(one.name for one, reason in allowed.items() if not reason)
+        chosen = preferred if requested is engine.unknown else requested.name
+        engines = ", ".join(one for one, reason in allowed.items() if not reason)
         refusal = allowed.get(chosen, f"the allowed engines are {engines}")
         if refusal:
-            raise self.fail("engine", chosen.name, refusal)
-        if chosen is engine.gpsimd and psum:
+            raise self.fail("engine", chosen, refusal)
+        if chosen == "gpsimd" and self.in_psum:
             rule = "GpSimdE cannot access PSUM: choose another engine, or a tile in SBUF"
             raise self.fail("engine", "gpsimd", rule)
-        return chosen.name
+        return chosen
+
+    def command(self, cmd: reduce_cmd, instruction: str) -> None:
+        """Checks a command for accumulator registers that an instruction cannot load."""
+        self.member("reduce_cmd", cmd, reduce_cmd)
+        if cmd is reduce_cmd.load_reduce:
+            raise self.fail("reduce_cmd", cmd.name, f"{instruction} does not support it")
 
 
 def _elements(count: int) -> str:
@@ -328,11 +377,6 @@ def _elements(count: int) -> str:
 def _by_operand(values: Mapping[str, object]) -> str:
     # Such as "128 for dst, 64 for src".
     return ", ".join([f"{value} for {name}" for name, value in values.items()])
-
-
-def engines(**reasons: str) -> dict[engine, str]:
-    """Returns reasons why engines are refused, or "", by the engine."""
-    return {engine[name]: reason for name, reason in reasons.items()}
 
 
 def column_of(operand: Column | np.float32, ins: list[Array]) -> Array:
@@ -356,22 +400,6 @@ def lanes_of(t: NkiTensor) -> slice:
     """Returns the lanes of an engine that process a tile. They are the tile's partitions."""
     start = start_partition(t)
     return slice(start, start + t.shape[0])
-
-
-def accumulator(instruction: str, engine_name: str, cmd: reduce_cmd, initial: float) -> Array:
-    """Returns the 128 accumulator registers of an engine, one for each lane.
-
-    Warns if the instruction uses registers that nothing in this kernel has reset or loaded, so that
-    they hold values of earlier kernels.
-    """
-    session = active()
-    registers = session.accumulators
-    if engine_name not in registers:
-        if cmd in (reduce_cmd.idle, reduce_cmd.reduce):
-            rule = "nothing has reset the accumulator registers: use reduce_cmd.reset_reduce first"
-            session.warn(instruction, "reduce_cmd", cmd.name, rule)
-        registers[engine_name] = np.full(hardware.PARTITIONS, initial, np.float32)
-    return registers[engine_name]
 
 
 def stored(dst: NkiTensor, value_of: Callable[[list[Array]], Array]) -> Run:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_sim import hardware
 from nki_sim.base import dtypes
 from nki_sim.base.arguments import integer
 from nki_sim.base.dtypes import Array
@@ -15,11 +16,12 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Rules, free_size, start_partition
+from .rules import SBUF, Rules, free_size
 
 _CORE_PARTITIONS = 16  # that each of GpSimdE's eight cores reaches [isa local_gather]
 # Cycles of GpSimdE for an element: topk documents 4, nonzero_with_count has no documented cost.
 _SEARCH_CYCLES = 4
+_INDICES = ("uint16", "uint32")
 
 
 @instruction
@@ -30,13 +32,11 @@ def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor) -> Issue:
     result is all ones where ``data`` does not contain the value.
     """
     rules = Rules("nisa.nc_find_index8")
-    rules.output("dst", dst)
-    rules.dtype("dst", dst, ("uint16", "uint32"))
+    rules.output("dst", dst, dtype=_INDICES)
     _searched(rules, data, vals)
     rules.same_partitions(dst=dst, data=data, vals=vals)
     if dst.ndim != 2 or dst.shape[1] != 8:
-        rule = "must have the shape (partitions, 8)"
-        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
+        raise rules.fail_shape("dst", dst, "must have the shape (partitions, 8)")
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][...] = np.iinfo(outs[0].dtype).max
@@ -46,7 +46,7 @@ def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor) -> Issue:
                 count = min(len(slots), len(places))
                 row[slots[:count]] = places[:count]
 
-    return stream(rules.instruction, "vector", run, {"dst": dst}, {"data": data, "vals": vals})
+    return stream(rules, "vector", run)
 
 
 def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
@@ -89,13 +89,10 @@ def nc_match_replace8(
     rules.same_partitions(data=data, vals=vals)
     if isinstance(imm, bool) or not isinstance(imm, (int, float, np.number)):
         raise rules.fail("imm", repr(imm), "must be a compile-time number")
-    writes = {"dst": dst}
     if dst_idx is not None:
-        rules.output("dst_idx", dst_idx)
-        rules.dtype("dst_idx", dst_idx, ("uint16", "uint32"))
+        rules.output("dst_idx", dst_idx, dtype=_INDICES)
         rules.same_partitions(data=data, dst_idx=dst_idx)
         rules.free_size_is("dst_idx", dst_idx, 8)
-        writes["dst_idx"] = dst_idx
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Array], ins: list[Array]) -> None:
@@ -113,7 +110,7 @@ def nc_match_replace8(
         if len(outs) > 1:
             outs[1][...] = indices.astype(outs[1].dtype).reshape(outs[1].shape)
 
-    return stream(rules.instruction, "vector", run, writes, {"data": data, "vals": vals})
+    return stream(rules, "vector", run)
 
 
 def nonzero_with_count(
@@ -131,12 +128,11 @@ def nonzero_with_count(
     rules.generation("instruction", "nonzero_with_count", 3)
     for label, t in (("dst", dst), ("src", src)):
         rules.tile(label, t, SBUF)
-        if start_partition(t) % _CORE_PARTITIONS:
-            value = f"a tile that starts at partition {start_partition(t)}"
-            raise rules.fail(label, value, "must start at a multiple of 16")
+        first = range(0, hardware.PARTITIONS, _CORE_PARTITIONS)
+        rules.starts_at(label, t, first, "must start at a multiple of 16")
     rules.same_partitions(dst=dst, src=src)
-    first = [_first_of_cores(t) for t in (dst, src)]
-    return _nonzero(*first, index_offset, padding_val, name=name)
+    tiles = [_first_of_cores(t) for t in (dst, src)]
+    return _nonzero(*tiles, index_offset, padding_val, name=name)
 
 
 def _first_of_cores(t: NkiTensor) -> NkiTensor:
@@ -148,8 +144,8 @@ def _first_of_cores(t: NkiTensor) -> NkiTensor:
 @instruction
 def _nonzero(dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int) -> Issue:
     rules = Rules("nisa.nonzero_with_count")
-    rules.output("dst", dst, SBUF)
-    rules.dtype("dst", dst, ("int32",))
+    rules.output("dst", dst, SBUF, ("int32",))
+    rules.reads["src"] = src
     rules.dtype("src", src, ("float32", "int32"))
     count = free_size(src)
     rules.free_size_is("dst", dst, count + 1)
@@ -169,8 +165,7 @@ def _nonzero(dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int
             row[count] = len(places)
         outs[0][...] = found.reshape(shape)
 
-    reads = {"src": src}
-    return stream(rules.instruction, "gpsimd", run, {"dst": dst}, reads, _SEARCH_CYCLES)
+    return stream(rules, "gpsimd", run, _SEARCH_CYCLES)
 
 
 @instruction
@@ -182,24 +177,18 @@ def topk(val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int) -> Issu
     documented.
     """
     rules = Rules("nisa.topk")
-    rules.output("val_dst", val_dst, SBUF)
-    rules.output("idx_dst", idx_dst, SBUF)
-    rules.tile("src", src, SBUF)
+    rules.output("val_dst", val_dst, SBUF, ("bfloat16",))
+    rules.output("idx_dst", idx_dst, SBUF, ("uint32",))
+    rules.tile("src", src, SBUF, ("bfloat16",))
     rules.same_partitions(val_dst=val_dst, idx_dst=idx_dst, src=src)
-    rules.dtype("src", src, ("bfloat16",))
-    rules.dtype("val_dst", val_dst, ("bfloat16",))
-    rules.dtype("idx_dst", idx_dst, ("uint32",))
     n, k = integer(rules.instruction, "n", n), free_size(val_dst)
     rules.free_size_is("idx_dst", idx_dst, k)
     if not 8 <= n < 65536 or not 1 <= k < 32768 or k > n:
-        rule = "must satisfy 8 <= n < 65536, 1 <= k < 32768 and k <= n"
-        raise rules.fail("(n, k)", (n, k), rule)
+        raise rules.fail("(n, k)", (n, k), "must satisfy 8 <= n < 65536, 1 <= k < 32768 and k <= n")
     if free_size(src) < math.ceil(n / _CORE_PARTITIONS):
         rule = f"must have {math.ceil(n / _CORE_PARTITIONS)} elements a partition for n = {n}"
         raise rules.fail_free_size("src", src, rule)
-    if src.shape[0] % _CORE_PARTITIONS:
-        rule = "must have a multiple of 16 partitions"
-        raise rules.fail("src", f"a tile of {src.shape[0]} partitions", rule)
+    rules.partitions_in("src", src, _CORE_PARTITIONS)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         rows = len(ins[0])
@@ -210,8 +199,5 @@ def topk(val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int) -> Issu
             outs[0][group] = snake[order].reshape((1, *outs[0].shape[1:]))
             outs[1][group] = order.reshape((1, *outs[1].shape[1:]))
 
-    writes = {"val_dst": val_dst, "idx_dst": idx_dst}
     # 4 n + k cycles "per partition" [isa topk]. Lanes are assumed to work in parallel.
-    return stream(
-        rules.instruction, "gpsimd", run, writes, {"src": src}, elements=_SEARCH_CYCLES * n + k
-    )
+    return stream(rules, "gpsimd", run, elements=_SEARCH_CYCLES * n + k)

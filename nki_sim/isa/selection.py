@@ -17,8 +17,9 @@ from nki_sim.instructions.instruction import instruction
 from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
+from .accumulators import REDUCING, accumulator, store_result
 from .costs import stream
-from .rules import SBUF, Operand, Rules, Tiles, accumulator, column_of, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, column_of, free_size, lanes_of
 
 Pattern = Sequence[Sequence[int]]  # [step, count] of each dimension
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
@@ -43,7 +44,7 @@ def iota(
     def run(outs: list[Array], ins: list[Array]) -> None:
         dtypes.store(outs[0], values if name_ in dtypes.INTEGERS else values.astype("f4"), name_)
 
-    return stream("nisa.iota", "gpsimd", run, {"dst": dst}, {})
+    return stream(rules, "gpsimd", run)
 
 
 def _affine(
@@ -83,9 +84,7 @@ def affine_select(
 ) -> Issue:
     """Selects ``on_true_tile`` where ``affine <cmp_op> 0``, else ``on_false_value``. GpSimdE."""
     rules = Rules("nisa.affine_select")
-    rules.output("dst", dst, SBUF)
-    rules.tile("on_true_tile", on_true_tile, SBUF)
-    rules.same_elements(dst=dst, on_true_tile=on_true_tile)
+    rules.elementwise(dst, memory=SBUF, on_true_tile=on_true_tile)
     compare = _comparison(rules, "cmp_op", cmp_op)
     if not isinstance(on_false_value, (int, float, np.floating)):
         raise rules.fail("on_false_value", repr(on_false_value), "must be a float32 number")
@@ -102,7 +101,7 @@ def affine_select(
             dtypes.store(fill, np.array([on_false_value], np.float32), name_)
             outs[0][...] = np.where(keep, value, fill)
 
-    return stream("nisa.affine_select", "gpsimd", run, {"dst": dst}, {"on_true_tile": on_true_tile})
+    return stream(rules, "gpsimd", run)
 
 
 def _comparison(rules: Rules, name: str, op: Op) -> Any:
@@ -130,14 +129,12 @@ def range_select(
     """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
     rules.generation("instruction", "range_select", 3)
-    reads = rules.elementwise(dst, reduce_res, on_true_tile=on_true_tile)
+    rules.elementwise(dst, reduce_res, on_true_tile=on_true_tile)
     rules.dtype("on_true_tile", on_true_tile, dtypes.FLOATS)
     for label, bound in (("bound0", bound0), ("bound1", bound1)):
-        rules.tile(label, bound)
-        rules.float32(label, bound)
+        rules.tile(label, bound, dtype=("float32",))
         rules.same_partitions(dst=dst, **{label: bound})
         rules.free_size_is(label, bound, 1)
-        reads[label] = bound
     first = _comparison(rules, "comp_op0", comp_op0)
     second = _comparison(rules, "comp_op1", comp_op1)
     if "not_equal" in (first.name, second.name):
@@ -148,7 +145,7 @@ def range_select(
     if range_start + free_size(dst) > 1 << 24:
         rule = "all indices must be below 2^24, so that float32 holds them exactly"
         raise rules.fail("range_start", range_start, rule)
-    writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
+    _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     indices = (range_start + np.arange(free_size(dst))).astype(np.float32)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
     lanes = lanes_of(on_true_tile)
@@ -161,7 +158,7 @@ def range_select(
         dtypes.store(outs[0], value.reshape(shape), name_)
         _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
 
-    return stream("nisa.range_select", "vector", run, writes, reads)
+    return stream(rules, "vector", run)
 
 
 @instruction
@@ -177,14 +174,13 @@ def select_reduce(
 ) -> Issue:
     """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
-    reads = rules.elementwise(dst, reduce_res, predicate=predicate, on_true=on_true)
+    rules.elementwise(dst, reduce_res, predicate=predicate, on_true=on_true)
     rules.not_both_psum(predicate=predicate, on_true=on_true)
     rules.dtype("predicate", predicate, ("int8", "uint8", "int16", "uint16"))
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
-        rule = "must not be tfloat32, int32 or uint32"
-        raise rules.fail("on_true.dtype", on_true.dtype, rule)
-    other = rules.column_or_number("on_false", on_false, on_true, reads)
-    writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
+        raise rules.fail("on_true.dtype", on_true.dtype, "must not be tfloat32, int32 or uint32")
+    other = rules.column_or_number("on_false", on_false, on_true)
+    _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
     lanes = lanes_of(on_true)
 
@@ -195,7 +191,7 @@ def select_reduce(
         dtypes.store(outs[0], value.reshape(shape), name_)
         _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
 
-    return stream("nisa.select_reduce", "vector", run, writes, reads, 2.0)
+    return stream(rules, "vector", run, 2.0)
 
 
 def _max_result(
@@ -204,19 +200,15 @@ def _max_result(
     reduce_op: Op | None,
     reduce_res: NkiTensor | None,
     cmd: reduce_cmd,
-) -> Tiles:
-    """Checks the settings of the reduction, and returns the operands that are written."""
-    rules.member("reduce_cmd", cmd, reduce_cmd)
-    if cmd is reduce_cmd.load_reduce:
-        raise rules.fail("reduce_cmd", cmd.name, "this instruction does not support it")
+) -> None:
+    """Checks the settings of the reduction, and the operand that receives its result."""
+    rules.command(cmd, "this instruction")
     operator = operator_of(reduce_op)
     if operator is None or operator.name != "maximum":
         raise rules.fail("reduce_op", repr(reduce_op), "must be nl.maximum")
-    if reduce_res is None:
-        return {"dst": dst}
     rules.accumulated(reduce_res, dst=dst)
-    rules.dtype("reduce_res", reduce_res, dtypes.FLOATS)
-    return {"dst": dst, "reduce_res": reduce_res}
+    if reduce_res is not None:
+        rules.dtype("reduce_res", reduce_res, dtypes.FLOATS)
 
 
 def _reduce_max(
@@ -230,10 +222,7 @@ def _reduce_max(
     """Reduces into VectorE's accumulator registers, and writes them to ``reduce_res``."""
     if cmd is reduce_cmd.idle and reduce_res is None:
         return
-    registers = accumulator(instruction, "vector", cmd, -np.inf)
-    if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
-        registers[lanes] = -np.inf
-    if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
-        registers[lanes] = np.maximum(registers[lanes], value.max(axis=1))
-    if reduce_res is not None:
-        dtypes.store(outs[1], registers[lanes].reshape(outs[1].shape), reduce_res.dtype)
+    registers = accumulator(instruction, "vector", cmd, lanes, -np.inf, -np.inf)
+    if cmd in REDUCING:
+        np.maximum(registers, value.max(axis=1), out=registers)
+    store_result(outs, registers, reduce_res)

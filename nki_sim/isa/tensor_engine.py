@@ -18,13 +18,13 @@ from nki_sim.instructions.instruction import instruction
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import ArrayPass
-from nki_sim.rules import accumulation, device_rules
+from nki_sim.rules import device_rules
 from nki_sim.views import shadow
 from nki_sim.views.shadow import Marks
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import is_slow, set_work, stream
-from .rules import PSUM, SBUF, Rules, bank_span, free_size, start_partition
+from .rules import PSUM, SBUF, Rules, bank_span, free_size
 
 _MATMUL_DTYPES = (
     "float8_e4m3",
@@ -67,7 +67,7 @@ def nc_matmul(
         raise rules.fail("tile_size", tile_size, rule)
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
-    _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
+    _matmul_sizes(rules, dst, moving, (k, m, n), tile_size)
     transposes = is_transpose and rules.chip.native_transpose
     if transposes and n != k:
         rule = f"is_transpose needs an identity matrix, {k}x{k}"
@@ -133,7 +133,7 @@ def _mode(
         rules.dtype(operand, t, ("float8_e4m3", "float8_e4m3fn", "float8_e5m2"))
         if t.ndim < 3 or t.shape[1] != 2:
             rule = "must have a shape (K, 2, ...) with perf_mode double_row"
-            raise rules.fail(operand, f"a tile of shape {t.shape}", rule)
+            raise rules.fail_shape(operand, t, rule)
     return True
 
 
@@ -187,17 +187,15 @@ def _array_tile(
             raise rules.fail(f"tile_position[{axis}]", start, rule)
         spans.append((start // 32, (start + length) // 32))
     for operand, t in (("stationary", stationary), ("moving", moving)):
-        if size[0] < 128 and start_partition(t) != position[0]:
-            value = f"a tile that starts at partition {start_partition(t)}"
+        if size[0] < 128:
             rule = f"must start at partition {position[0]}, the row of tile_position"
-            raise rules.fail(operand, value, rule)
+            rules.starts_at(operand, t, position[:1], rule)
     return spans[0], spans[1]
 
 
 def _matmul_sizes(
     rules: Rules,
     dst: NkiTensor,
-    stationary: NkiTensor,
     moving: NkiTensor,
     sizes: tuple[int, int, int],
     tile_size: tuple[int, ...],
@@ -222,8 +220,7 @@ def _matmul_sizes(
         rule = f"must be at most {limit} on {chip.name}: split the columns into several products"
         raise rules.fail("the free size of moving", n, rule)
     if dst.shape[0] != m or free_size(dst) != n:
-        value = f"a tile of shape {dst.shape}"
-        raise rules.fail("dst", value, f"must have {m} partitions of {n} elements")
+        raise rules.fail_shape("dst", dst, f"must have {m} partitions of {n} elements")
     if chip.generation < 4 and bank_span(dst, chip.psum_bank_bytes) > 1:
         rule = f"must stay within one PSUM bank ({chip.psum_bank_bytes} bytes a partition)"
         value = f"a tile of shape {dst.shape} at offset {dst.offset % dst._free}"
@@ -347,7 +344,7 @@ def _with_accumulation(
     def run(outs: list[Array], ins: list[Array], target: NkiTensor) -> None:
         if is_direct:
             product(ins, outs[0])
-            accumulation.note_matmul(target)
+            shadow.note_matmul(target)
             return
         value = product(ins).reshape(shape)
         mask = onto(target)
@@ -358,10 +355,10 @@ def _with_accumulation(
         else:
             base = np.where(mask, dtypes.to_float32(outs[0]), np.float32(0))
             dtypes.store(outs[0], base + value, name)
-        accumulation.note_matmul(target)
+        shadow.note_matmul(target)
 
     def onto(target: NkiTensor) -> Any:
-        mask = accumulation.written_by_matmul(target)
+        mask = shadow.written_by_matmul(target)
         if accumulate:
             _check_accumulation(rules, target, mask)
             return True
@@ -404,8 +401,7 @@ def nc_transpose(dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknow
     rules.tile("data", data)
     p, f = data.shape[0], free_size(data)
     if dst.shape[0] != f or free_size(dst) != p:
-        value = f"a tile of shape {dst.shape}"
-        raise rules.fail("dst", value, f"must have {f} partitions of {p} elements")
+        raise rules.fail_shape("dst", dst, f"must have {f} partitions of {p} elements")
     chosen = _transpose_engine(rules, dst, data, engine)
     into_float32 = chosen == "tensor" and dst.dtype == "float32" != data.dtype
     if not into_float32:
@@ -416,7 +412,7 @@ def nc_transpose(dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknow
         outs[0][...] = ins[0].reshape(p, f).T.reshape(shape)
 
     if chosen == "vector":
-        return stream("nisa.nc_transpose", "vector", run, {"dst": dst}, {"data": data})
+        return stream(rules, "vector", run)
     issue = Issue("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
     _matmul_cost(issue, data, data, f, p, rules.chip.native_transpose)
     issue.is_transpose = True
@@ -446,8 +442,7 @@ def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: 
             rule = "TensorE transposes at most 128x128: transpose it in parts"
             raise rules.fail("data", f"a tile of {p}x{f}", rule)
         if bank_span(dst, rules.chip.psum_bank_bytes) > 1:
-            value = f"a tile of shape {dst.shape}"
-            raise rules.fail("dst", value, "must stay within one PSUM bank")
+            raise rules.fail_shape("dst", dst, "must stay within one PSUM bank")
     else:
         raise rules.fail("engine", chosen.name, "must be engine.tensor or engine.vector")
     return str(chosen.name)

@@ -10,15 +10,16 @@ import numpy as np
 from nki_sim.base import dtypes
 from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import engine, reduce_cmd
-from nki_sim.base.operators import Op, Operator
+from nki_sim.base.operators import Op
 from nki_sim.instructions.instruction import instruction
-from nki_sim.instructions.issue import Issue, Run
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
-from .costs import stream, with_result_read
-from .elementwise import _scalar_run, _scalar_step
+from .accumulators import accumulator, store_result
+from .costs import stream
+from .elementwise import scalar_run, scalar_step
 from .reductions import reduce_last
-from .rules import Column, Operand, Rules, Tiles, accumulator, column_of, lanes_of
+from .rules import Column, Operand, Rules, column_of, lanes_of
 
 _VECTOR = engine.vector.name
 _IDENTITIES = {"add": 0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}
@@ -47,19 +48,19 @@ def tensor_scalar_reduce(
 ) -> Issue:
     """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_reduce")
-    reads = rules.elementwise(dst, reduce_res, data=data)
-    operator = rules.operator("op0", op0, "unary_or_binary")
-    if operator.bitvec:
-        rule = "must be an arithmetic operator, not a bitvec operator"
-        raise rules.fail("op0", f"nl.{operator.name}", rule)
+    rules.elementwise(dst, reduce_res, data=data)
+    operator = rules.arithmetic("op0", op0, "unary_or_binary")
     if reverse0:
         rule = "NKI does not support it yet: choose an operator for the order (data, operand0)"
         raise rules.fail("reverse0", reverse0, rule)
-    step = _scalar_step(rules, data, reads, 0, operator, operand0, False)
-    reduction = _reduction(rules, "reduce_op", reduce_op)
-    load = _loaded(rules, "reduce_init", reduce_init, data, reads, reduce_cmd)
-    writes = _with_result(rules, dst, data, reduce_res)
-    compute = _scalar_run([step], dst, False)
+    step = scalar_step(rules, data, 0, operator, operand0, False)
+    reduction = rules.operator("reduce_op", reduce_op, "reduction")
+    if reduction.name not in _IDENTITIES:
+        allowed = ", ".join(f"nl.{n}" for n in _IDENTITIES)
+        raise rules.fail("reduce_op", f"nl.{reduction.name}", f"must be one of {allowed}")
+    load = _loaded(rules, "reduce_init", reduce_init, data, reduce_cmd)
+    rules.accumulated(reduce_res, data=data)
+    compute = scalar_run([step], dst, False)
     cmd, lanes, name_ = reduce_cmd, lanes_of(data), dst.dtype
     sign = np.float32(-1 if reduce_res_negate else 1)
 
@@ -70,35 +71,15 @@ def tensor_scalar_reduce(
         total = reduce_last(reduction, value.reshape(len(value), -1))
         registers = _start(rules, cmd, _IDENTITIES[reduction.name], load, lanes, ins)
         assert reduction.binary is not None
-        registers[lanes] = reduction.binary(registers[lanes], total)
-        if len(outs) > 1:
-            _write_result(outs[1], sign * registers[lanes], reduce_res)
+        registers[...] = reduction.binary(registers, total)
+        store_result(outs, sign * registers, reduce_res)
 
-    return _priced(rules, run, writes, reads)
-
-
-def _priced(
-    rules: Rules,
-    run: Run,
-    writes: Tiles,
-    reads: Tiles,
-    factor: float = 1.0,
-) -> Issue:
-    # As tensor_scalar at float32. Reading the registers takes more time.
-    issue = stream(rules.instruction, _VECTOR, run, writes, reads, factor)
-    return with_result_read(issue) if len(writes) > 1 else issue
-
-
-def _reduction(rules: Rules, name: str, op: Op) -> Operator:
-    operator = rules.operator(name, op, "reduction")
-    if operator.name not in _IDENTITIES:
-        allowed = ", ".join(f"nl.{n}" for n in _IDENTITIES)
-        raise rules.fail(name, f"nl.{operator.name}", f"must be one of {allowed}")
-    return operator
+    # As tensor_scalar at float32.
+    return stream(rules, _VECTOR, run, reads_result=reduce_res is not None)
 
 
 def _loaded(
-    rules: Rules, name: str, init: Operand | None, data: NkiTensor, reads: Tiles, cmd: reduce_cmd
+    rules: Rules, name: str, init: Operand | None, data: NkiTensor, cmd: reduce_cmd
 ) -> np.float32 | Column | None:
     """Returns the initial value of load_reduce: a number, a column, or None."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
@@ -106,12 +87,11 @@ def _loaded(
         raise rules.fail("reduce_cmd", cmd.name, "must be reset_reduce, reduce or load_reduce")
     if cmd is not reduce_cmd.load_reduce:
         if init is not None:
-            rule = "must be None, except with reduce_cmd.load_reduce"
-            raise rules.fail(name, repr(init), rule)
+            raise rules.fail(name, repr(init), "must be None, except with reduce_cmd.load_reduce")
         return None
     if init is None:
         raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")
-    return rules.float32_column(name, init, data, reads)
+    return rules.float32_column(name, init, data)
 
 
 def _start(
@@ -123,28 +103,8 @@ def _start(
     ins: list[Array],
 ) -> Any:
     """Returns the registers, which hold the initial values of the reduction."""
-    registers = accumulator(rules.instruction, _VECTOR, cmd, 0.0)
-    if cmd is reduce_cmd.reset_reduce:
-        registers[lanes] = identity
-    elif cmd is reduce_cmd.load_reduce:
-        assert load is not None
-        registers[lanes] = column_of(load, ins).reshape(-1)
-    return registers
-
-
-def _with_result(
-    rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: NkiTensor | None
-) -> Tiles:
-    """Returns the written operands; a result must have one element a partition."""
-    if reduce_res is None:
-        return {"dst": dst}
-    rules.accumulated(reduce_res, data=data)
-    return {"dst": dst, "reduce_res": reduce_res}
-
-
-def _write_result(out: Array, value: Array, reduce_res: NkiTensor | None) -> None:
-    assert reduce_res is not None
-    dtypes.store(out, value.astype(np.float32).reshape(out.shape), reduce_res.dtype)
+    loaded = None if load is None else column_of(load, ins).reshape(-1)
+    return accumulator(rules.instruction, _VECTOR, cmd, lanes, identity, load=loaded)
 
 
 @instruction
@@ -159,24 +119,18 @@ def tensor_scalar_cumulative(
 ) -> Issue:
     """Computes ``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_cumulative")
-    rules.output("dst", dst)
-    rules.tile("src", src)
+    rules.elementwise(dst, src=src)
     for label, t in (("dst", dst), ("src", src)):
         if t.dtype not in _NO_32_BIT_INTEGERS:
             rule = "must not be a 32-bit integer or a packed dtype"
             raise rules.fail(f"{label}.dtype", t.dtype, rule)
-    rules.same_elements(dst=dst, src=src)
-    first = rules.operator("op0", op0, "binary")
-    if first.bitvec:
-        rule = "must be an arithmetic operator, not a bitvec operator"
-        raise rules.fail("op0", f"nl.{first.name}", rule)
+    first = rules.arithmetic("op0", op0, "binary")
     second = rules.operator("op1", op1, "binary")
     if second.name not in (*_IDENTITIES, "subtract"):
         rule = "must be nl.add, nl.subtract, nl.multiply, nl.maximum or nl.minimum"
         raise rules.fail("op1", f"nl.{second.name}", rule)
-    reads = {"src": src}
-    operand = rules.float32_column("imm0", imm0, src, reads)
-    load = _loaded(rules, "imm1", imm1, src, reads, reduce_cmd)
+    operand = rules.float32_column("imm0", imm0, src)
+    load = _loaded(rules, "imm1", imm1, src, reduce_cmd)
     cmd, lanes, name_, shape = reduce_cmd, lanes_of(src), dst.dtype, dst.shape
     identity = _IDENTITIES.get(second.name, 0.0)
     assert first.binary is not None and second.binary is not None
@@ -186,13 +140,13 @@ def tensor_scalar_cumulative(
         column = column_of(operand, ins)
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
         value = np.asarray(binary0(flat, column), np.float32)
-        state = _start(rules, cmd, identity, load, lanes, ins)[lanes]
+        state = _start(rules, cmd, identity, load, lanes, ins)
         for i in range(value.shape[1]):
             state[...] = value[:, i] = binary1(value[:, i], state)
         dtypes.store(outs[0], value.reshape(shape), name_)
 
     # The cost is that of tensor_tensor_scan, halved, as this instruction reads one tile, not two.
-    return _priced(rules, run, {"dst": dst}, reads)
+    return stream(rules, _VECTOR, run)
 
 
 @instruction
@@ -207,21 +161,21 @@ def exponential(
     """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
     rules = Rules("nisa.exponential")
     rules.generation("instruction", "exponential", 4)
-    reads = rules.elementwise(dst, reduce_res, src=src)
+    rules.elementwise(dst, reduce_res, src=src)
     rules.dtype("dst", dst, _EXPONENTIAL_OUT)
     rules.dtype("src", src, _EXPONENTIAL_IN)
-    highest = rules.float32_column("max_value", max_value, src, reads)
+    highest = rules.float32_column("max_value", max_value, src)
     rules.member("reduce_cmd", reduce_cmd, _COMMANDS)
     cmd = reduce_cmd.name
     if cmd == "reset":
         raise rules.fail("reduce_cmd", cmd, "must be idle, reset_reduce, reduce or load_reduce")
     load = None
     if cmd == "load_reduce":
-        load = rules.float32_column("reduce_init", reduce_init, src, reads)
+        load = rules.float32_column("reduce_init", reduce_init, src)
     elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
         rule = "must be 0, except with reduce_cmd.load_reduce"
         raise rules.fail("reduce_init", repr(reduce_init), rule)
-    writes = _with_result(rules, dst, src, reduce_res)
+    rules.accumulated(reduce_res, data=src)
     if reduce_res is not None:
         rules.dtype("reduce_res", reduce_res, _EXPONENTIAL_OUT & dtypes.FLOATS)
     name_, shape, lanes = dst.dtype, dst.shape, lanes_of(src)
@@ -232,13 +186,11 @@ def exponential(
         dtypes.store(outs[0], value.reshape(shape), name_)
         is_unused = cmd == "idle" and len(outs) == 1
         start = _COMMANDS.reset if is_unused else reduce_cmd
-        registers = accumulator(rules.instruction, _VECTOR, start, 0.0)
+        registers = _start(rules, start, 0.0, load, lanes, ins)
         if cmd == "idle":  # documents do not say what the registers hold afterwards
-            registers[lanes] = np.nan
-        elif cmd != "reduce":
-            registers[lanes] = 0.0 if load is None else column_of(load, ins).reshape(-1)
-        registers[lanes] += value.sum(axis=1, dtype=np.float32)
-        if len(outs) > 1:
-            _write_result(outs[1], registers[lanes], reduce_res)
+            registers[...] = np.nan
+        registers += value.sum(axis=1, dtype=np.float32)
+        store_result(outs, registers, reduce_res)
 
-    return _priced(rules, run, writes, reads, 1 / _EXPONENTIAL_SPEED)
+    is_read = reduce_res is not None
+    return stream(rules, _VECTOR, run, 1 / _EXPONENTIAL_SPEED, reads_result=is_read)

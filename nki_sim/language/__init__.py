@@ -7,120 +7,16 @@ from typing import Any
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
 from nki_sim.base.removed_api import no_attribute as _no_attribute
+from nki_sim.views.nki_object import NKIObject
 from nki_sim.views.register import RunTimeValue as _RunTimeValue
-from nki_sim.views.tensor import DynamicSlice, NKIObject, NkiTensor
+from nki_sim.views.tensor import DynamicSlice, NkiTensor
 
-from .creation import (
-    copy,
-    device_print,
-    empty_like,
-    full,
-    load,
-    load_transpose2d,
-    ndarray,
-    ones,
-    shared_constant,
-    shared_identity_matrix,
-    store,
-    zeros,
-    zeros_like,
-)
-from .grids import NkiBlockGrid as _NkiBlockGrid
-from .grids import NkiGrid as _NkiGrid
-from .grids import NkiTileGrid as _NkiTileGrid
-from .grids import alloc_blocks as _alloc_blocks
-from .grids import alloc_tiles as _alloc_tiles
-from .grids import blocks as _blocks
-from .grids import tiles as _tiles
-from .loops import (
-    affine_range,
-    dynamic_range,
-    fori_loop,
-    no_reorder,
-    num_programs,
-    program_id,
-    program_ndim,
-    sequential_range,
-    static_range,
-    while_loop,
-)
-from .math import (
-    abs,
-    abs_max,
-    abs_min,
-    add,
-    all,
-    arctan,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    broadcast_to,
-    ceil,
-    cos,
-    divide,
-    dropout,
-    equal,
-    erf,
-    erf_dx,
-    exp,
-    expand_dims,
-    floor,
-    fmod,
-    gather_flattened,
-    gelu,
-    gelu_apprx_sigmoid,
-    gelu_apprx_sigmoid_dx,
-    gelu_apprx_tanh,
-    gelu_dx,
-    greater,
-    greater_equal,
-    invert,
-    left_shift,
-    less,
-    less_equal,
-    log,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    matmul,
-    max,
-    maximum,
-    mean,
-    min,
-    minimum,
-    mish,
-    mod,
-    multiply,
-    negative,
-    not_equal,
-    power,
-    prod,
-    rand,
-    random_seed,
-    reciprocal,
-    relu,
-    right_shift,
-    rms_norm,
-    rsqrt,
-    sigmoid,
-    sign,
-    silu,
-    silu_dx,
-    sin,
-    softmax,
-    softplus,
-    sqrt,
-    square,
-    subtract,
-    sum,
-    tan,
-    tanh,
-    transpose,
-    trunc,
-    var,
-    where,
-)
+from . import grids as _grids
+
+# Each of these has in `__all__` the functions that it defines.
+from .creation import *  # noqa: F403
+from .loops import *  # noqa: F403
+from .math import *  # noqa: F403
 from .tile_size import TileSize
 
 DType = str
@@ -182,16 +78,9 @@ def is_sbuf(buffer: MemoryRegion) -> bool:
 
 
 # Names that exist since NKI 0.7 only.
-_new = {
-    "NkiBlockGrid": _NkiBlockGrid,
-    "NkiGrid": _NkiGrid,
-    "NkiTileGrid": _NkiTileGrid,
-    "alloc_blocks": _alloc_blocks,
-    "alloc_tiles": _alloc_tiles,
-    "blocks": _blocks,
-    "int64": "int64",
-    "tiles": _tiles,
-}
+_classes = ("NkiBlockGrid", "NkiGrid", "NkiTileGrid")
+_functions = ("alloc_blocks", "alloc_tiles", "blocks", "tiles")
+_new = {name: getattr(_grids, name) for name in _classes + _functions} | {"int64": "int64"}
 __getattr__ = _no_attribute(__name__, "nki.language", _new)
 
 

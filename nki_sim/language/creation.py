@@ -12,6 +12,7 @@ from nki_sim.base.arguments import integer, integers
 from nki_sim.base.dtypes import Array, Dtype, Number
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
+from nki_sim.base.removed_api import defined_in
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
@@ -37,13 +38,6 @@ def _in_hbm(function: str, argument: str, value: object) -> NkiTensor:
     return tensor
 
 
-def _region(buffer: Buffer, function: str) -> MemoryRegion:
-    if not isinstance(buffer, MemoryRegion):
-        rule = "must be nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm"
-        raise NkiValidationError(f"nl.{function}", "buffer", repr(buffer), rule)
-    return buffer
-
-
 def ndarray(
     shape: Shape,
     dtype: Dtype,
@@ -64,9 +58,11 @@ def ndarray(
         NkiValidationError: an argument is not allowed, or the memory cannot hold the tensor.
         TypeError: the dtype is unknown.
     """
-    region = _region(buffer, "ndarray")
+    if not isinstance(buffer, MemoryRegion):
+        rule = "must be nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm"
+        raise NkiValidationError("nl.ndarray", "buffer", repr(buffer), rule)
     sizes = integers("nl.ndarray", "shape", shape)
-    flat = region in ON_CHIP and len(sizes) < 2 and sizes != (1,)
+    flat = buffer in ON_CHIP and len(sizes) < 2 and sizes != (1,)
     if not sizes or min(sizes) < 1 or flat:
         rule = (
             "must hold positive sizes; a tensor in SBUF or PSUM has at least 2 dimensions, or the "
@@ -78,7 +74,7 @@ def ndarray(
         address = integers("nl.ndarray", "address", address, rule)  # type: ignore[assignment]
         if address is None or len(address) != 2:
             raise NkiValidationError("nl.ndarray", "address", address, rule)
-    return active().allocate(sizes, dtypes.canonical(dtype), region, name, address)
+    return active().allocate(sizes, dtypes.canonical(dtype), buffer, name, address)
 
 
 def full(
@@ -208,3 +204,6 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Prints the values of a tensor. The simulator writes them to standard output at once."""
     tensor = _tensor("device_print", "tensor", tensor)
     print(print_prefix, tensor if active().dry else np.asarray(tensor.array()))
+
+
+__all__ = defined_in(globals())

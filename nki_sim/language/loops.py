@@ -12,7 +12,7 @@ import numpy as np
 
 from nki_sim.base import releases
 from nki_sim.base.arguments import integer, integers
-from nki_sim.base.removed_api import FORI_LOOP
+from nki_sim.base.removed_api import FORI_LOOP, defined_in
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.device_loops import DeviceLoop, device_loop
 from nki_sim.instructions.launch_state import active
@@ -230,3 +230,6 @@ def _check_axis(label: str, argument: str, axis: object) -> None:
 def program_ndim() -> int:
     """Returns the number of dimensions of the launch grid, or 0 without a grid."""
     return active().program_dimensions
+
+
+__all__ = defined_in(globals())

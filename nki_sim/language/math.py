@@ -20,6 +20,7 @@ from nki_sim.base.arguments import axes as sorted_axes
 from nki_sim.base.dtypes import Dtype
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
+from nki_sim.base.removed_api import defined_in
 from nki_sim.errors import NkiValidationError
 from nki_sim.views.tensor import NkiTensor
 
@@ -30,6 +31,12 @@ _TWO_PI = 2 * math.pi
 
 
 Function = Callable[..., object]  # of nl, which instructions accept as op
+
+
+def _named(function: Callable[..., Any], name: str, summary: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = summary
+    return function
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,9 +113,7 @@ def _make_binary(name: str, summary: str) -> Callable[..., NkiTensor]:
     def function(x: object, y: object, dtype: Dtype | None = None) -> NkiTensor:
         return _binary(function, x, y, dtype)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = summary
-    return _operator(function)
+    return _operator(_named(function, name, summary))
 
 
 def _make_activation(name: str, summary: str) -> Callable[..., NkiTensor]:
@@ -117,9 +122,7 @@ def _make_activation(name: str, summary: str) -> Callable[..., NkiTensor]:
         isa.activation(out, function, tile)
         return out
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = summary
-    return _operator(function)
+    return _operator(_named(function, name, summary))
 
 
 add = _make_binary("add", "Computes ``x + y``.")
@@ -284,24 +287,19 @@ def _reduce(
     return out
 
 
-def sum(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
-    """Computes the sum over the last free axes."""
-    return _reduce(add, "sum", x, axis, dtype, keepdims)
+def _make_reduction(name: str, function: Function, summary: str) -> Callable[..., NkiTensor]:
+    def reduction(
+        x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False
+    ) -> NkiTensor:
+        return _reduce(function, name, x, axis, dtype, keepdims)
+
+    return _named(reduction, name, summary)
 
 
-def max(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
-    """Computes the maximum over the last free axes."""
-    return _reduce(maximum, "max", x, axis, dtype, keepdims)
-
-
-def min(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
-    """Computes the minimum over the last free axes."""
-    return _reduce(minimum, "min", x, axis, dtype, keepdims)
-
-
-def prod(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
-    """Computes the product over the last free axes."""
-    return _reduce(multiply, "prod", x, axis, dtype, keepdims)
+sum = _make_reduction("sum", add, "Computes the sum over the last free axes.")
+max = _make_reduction("max", maximum, "Computes the maximum over the last free axes.")
+min = _make_reduction("min", minimum, "Computes the minimum over the last free axes.")
+prod = _make_reduction("prod", multiply, "Computes the product over the last free axes.")
 
 
 def all(x: NkiTensor, axis: Axes, dtype: Dtype | None = None) -> NkiTensor:
@@ -505,3 +503,6 @@ def rand(
     isa.tensor_scalar(bits, bits, op0=right_shift, operand0=8)
     isa.tensor_scalar(out, bits, op0=multiply, operand0=2.0**-24)
     return out
+
+
+__all__ = defined_in(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nki_sim import hardware
 from nki_sim.base.running import chip_of_launch
-from nki_sim.views.tensor import NKIObject
+from nki_sim.views.nki_object import NKIObject
 
 
 class TileSize(NKIObject):

@@ -105,27 +105,18 @@ def naming_arguments(func: Callable[..., object], args: Args, kwargs: Kwargs) ->
         named = NkiValidationError(error.instruction, error.operand, error.value, rule)
         raise named.with_traceback(error.__traceback__) from None
     except AttributeError as error:
-        name = _named(func, args, kwargs, error)
+        value, attribute = error.obj, error.name or ""
+        is_tensors = hasattr(NkiTensor, attribute) and not isinstance(value, NkiTensor)
+        bound = _bound(func, args, kwargs) if is_tensors else {}
+        name = next((name for name, held in bound.items() if held is value), None)
         if name is None:
             raise
-        value = error.obj
         refused = TypeError(
             f"argument {name!r} of kernel {name_of(func)} is {shown(value)} of type "
             f"{type(value).__name__}, but the kernel uses its attribute {error.name!r}, which only "
             f"a tensor has: {_PASS}"
         )
         raise refused.with_traceback(error.__traceback__) from None
-
-
-def _named(
-    func: Callable[..., object], args: Args, kwargs: Kwargs, error: AttributeError
-) -> str | None:
-    """Returns the name of the argument that lacks the attribute, if a tensor has it, or None."""
-    is_other = (
-        error.name and hasattr(NkiTensor, error.name) and not isinstance(error.obj, NkiTensor)
-    )
-    bound = _bound(func, args, kwargs) if is_other else {}
-    return next((name for name, value in bound.items() if value is error.obj), None)
 
 
 def _bound(func: Callable[..., object], args: Args, kwargs: Kwargs) -> dict[str, Any]:

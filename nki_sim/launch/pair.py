@@ -24,9 +24,10 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
 from nki_sim.instructions.launch_state import Operands
 from nki_sim.isa.cores import PROGRAMS, Sendrecv
-from nki_sim.rules.core_hazards import Access, check_hazards
+from nki_sim.rules.core_hazards import Access, CoreState, check_hazards
 from nki_sim.views import shadow
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .alternation import Alternation
 from .launch_arguments import Args, Kwargs
@@ -49,7 +50,7 @@ class _Arrival:
     sent: Any = None
 
 
-class CoreSession(Session):
+class CoreSession(Session, CoreState):
     """The session of one of two programs."""
 
     def __init__(self, pair: Pair, program: int, dry: bool, kernel: Any) -> None:
@@ -165,8 +166,16 @@ class Pair:
     def check(self, results: list[object]) -> None:
         """Checks the rules that concern both programs."""
         self._check_loops()
-        self._check_allocations()
-        _check_results(self.sessions, *results)
+        for both in self.tensors:
+            for program, storage in enumerate(both):
+                if storage is None:
+                    other = both[1 - program]
+                    assert other is not None
+                    raise _not_shared(f"{other.describe()} in program {1 - program} only")
+        if not _is_same(self.sessions, *results):
+            value = f"{_text(results[0])} in program 0, {_text(results[1])} in program 1"
+            rule = "both programs must return the same views of the same tensors in shared HBM"
+            raise NkiValidationError("return", "the result", value, rule)
         self._share_marks()
         check_hazards(self.sessions, self.meetings, self.tensors)
         for session in self.sessions:
@@ -240,15 +249,6 @@ class Pair:
             raise _not_shared(f"{value}program {1 - session.program}")
         storage.data = other.data
         return False
-
-    def _check_allocations(self) -> None:
-        for both in self.tensors:
-            for program, storage in enumerate(both):
-                if storage is None:
-                    other = both[1 - program]
-                    assert other is not None
-                    value = f"{other.describe()} in program {1 - program} only"
-                    raise _not_shared(value)
 
     def _share_marks(self) -> None:
         for a, b in self.tensors:
@@ -361,15 +361,8 @@ def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
     return None
 
 
-def _check_results(sessions: list[CoreSession], first: object, second: object) -> None:
-    """Checks that both programs return the same tensors in the same structure."""
-    if not _is_same(sessions, first, second):
-        value = f"{_text(first)} in program 0, {_text(second)} in program 1"
-        rule = "both programs must return the same views of the same tensors in shared HBM"
-        raise NkiValidationError("return", "the result", value, rule)
-
-
 def _is_same(sessions: list[CoreSession], a: object, b: object) -> bool:
+    """Returns whether the results of both programs are the same tensors in the same structure."""
     if isinstance(a, NkiTensor) and isinstance(b, NkiTensor):
         numbers = sessions[0].shared.get(a.storage), sessions[1].shared.get(b.storage)
         views = [(t.shape, t.strides, t.offset, t.dtype, t.buffer) for t in (a, b)]

@@ -6,39 +6,31 @@ memory was written. If a timeline is recorded, it also notes what the instructio
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
 import numpy as np
 
 from nki_sim import hardware
-from nki_sim.base import dtypes
 from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.running import is_strict
 from nki_sim.errors import KernelWarning, NkiSimulationWarning, NkiValidationError, SourceLine
-from nki_sim.hardware import MOVING_ALIGNMENT, NeuronCore
+from nki_sim.hardware import MOVING_ALIGNMENT
 from nki_sim.instructions import indirect
-from nki_sim.instructions.instruction_notes import (
-    Note,
-    note_of,
-    noted_line,
-    user_line,
-    warn_at_user,
-)
+from nki_sim.instructions.instruction_notes import note_of, noted_line, user_line, warn_at_user
 from nki_sim.instructions.issue import Issue
-from nki_sim.instructions.issue_cache import shared_cache
-from nki_sim.instructions.launch_state import Logged, Operands, Traced
-from nki_sim.launch.compiler import NO_CONFIG
-from nki_sim.rules import accumulation, device_rules, host_memory, register_lives, unwritten
+from nki_sim.instructions.launch_state import LaunchState, Operands
+from nki_sim.rules import device_rules, host_memory, register_lives, unwritten
 from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
 from nki_sim.rules.hazards import NO_REORDER, note_accesses
 from nki_sim.views import shadow
-from nki_sim.views.register import Life
 from nki_sim.views.scalar import check_int64
 from nki_sim.views.shadow import Marks
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .launch_arguments import name_of
 
@@ -46,51 +38,8 @@ _NOTHING: dict[Any, Any] = {}  # accesses of tensors whose launch is over
 _ENDED = object()  # the scope of tensors whose launch is over
 
 
-class Session:
-    """The state of one launch. ``trace`` is a list where a timeline is wanted, None elsewhere."""
-
-    def __init__(self, dry: bool = False, record: bool = False, kernel: Any = None) -> None:
-        self.chip: NeuronCore = hardware.current()
-        self.dry = dry
-        self.kernel = kernel  # the function
-        self.waived: set[str] = set()  # waived rules that the kernel broke
-        self.trace: list[Traced] | None = [] if record or dry else None
-        self.notes: list[Note] | None = None  # one for each entry of the trace, if wanted
-        # The waits of an instruction that are not for data: (index of the first one, kind).
-        self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
-        self.issues = shared_cache(self.chip, dtypes.is_precise())
-        self.storages: list[Storage] = []
-        self.unchecked_bytes = 0  # of tensors since the last look at this computer's memory
-        self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
-        self.constants: set[Storage] = set()  # tensors that are filled before the kernel starts
-        self.count = 0
-        self.loop_scope: Any = None
-        self.device_loop: Any = None  # the innermost loop on the device that runs
-        # The begins and ends of loops in the trace, in order: (next instruction, loop).
-        self.loop_marks: list[tuple[int, Any]] = []
-        self.open_scopes: set[Any] = set()  # bodies of loops that run now
-        self.no_reorder_depth = 0
-        self.no_reorder_block = 0  # the number of blocks entered so far
-        self.order_barrier: list[int] = []
-        self.names: dict[str, int] = {}
-        self.extra_edges: list[tuple[int, int]] = []
-        self.banks: dict[int, tuple[Any, ...]] = {}  # the PSUM banks of an instruction, by number
-        # For kept_order. A dry run has no log; it runs again if kept_order needs one.
-        self.log: list[Logged] | None = None if dry else []
-        self.order: list[int] | None = None  # None: program order satisfies the extra edges
-        self.accumulators: dict[str, Any] = {}
-        self.generators: dict[str, Any] = {}  # of random numbers, by engine
-        self.program_dimensions = 0
-        self.program, self.programs = 0, 1  # index and number of programs in the launch grid
-        self.holds_int64 = False
-        self.scalars_made = 0  # NkiScalars that were loaded or passed to bodies of loops
-        self.lives: list[Life] = []  # of registers that instructions needed
-        self.config = NO_CONFIG  # the kernel's settings of the compiler
-        self.warned = 0  # the number of warnings so far
-        self.warnings: list[KernelWarning] = []
-        self.told_unwritten: set[tuple[Any, ...]] = set()  # reads that were warned of
-        self.is_over = False  # the kernel has returned
-        self.lifetimes: list[tuple[int, int, Storage]] = []  # of its tiles, when it has returned
+class Session(LaunchState):
+    """One launch, or one of its programs."""
 
     # Memory.
 
@@ -141,7 +90,7 @@ class Session:
         """Notes a loop on the device, a while loop at its end, for a comparison of two programs."""
 
     def _check_size(self, storage: Storage) -> None:
-        what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
+        what, buffer = "nl.ndarray", storage.buffer
         self.holds_int64 = self.holds_int64 or storage.dtype == "int64"
         if storage.dtype == "int64" and buffer is MemoryRegion.psum:
             rule = "tensors of int64 are documented in SBUF and HBM only: allocate it there"
@@ -153,11 +102,10 @@ class Session:
                     f"over blocks of {hardware.PARTITIONS} rows"
                 )
                 raise NkiValidationError(what, "shape[0]", storage.shape[0], rule)
-            sbuf = buffer is MemoryRegion.sbuf
-            limit = chip.sbuf_partition_bytes if sbuf else chip.psum_partition_bytes
+            limit = self.partition_bytes[buffer]
             if storage.free_bytes > limit:
                 rule = (
-                    f"{buffer.value.upper()} of {chip.name} holds {limit} bytes a partition: "
+                    f"{buffer.value.upper()} of {self.chip.name} holds {limit} bytes a partition: "
                     f"allocate smaller tiles"
                 )
                 value = f"{storage.free_bytes} bytes a partition"
@@ -167,19 +115,14 @@ class Session:
                 "a tensor in HBM holds at most 2 GiB, because DMA offsets have 32 bits: split it "
                 "into several tensors"
             )
-            value = f"{storage.free_bytes} bytes"
-            raise NkiValidationError(what, "the tensor's size", value, rule)
+            raise NkiValidationError(what, "the tensor's size", f"{storage.free_bytes} bytes", rule)
 
     def _place(self, storage: Storage, address: tuple[int, int]) -> None:
         partition, free = address
-        limit = (
-            self.chip.sbuf_partition_bytes
-            if storage.buffer is MemoryRegion.sbuf
-            else self.chip.psum_partition_bytes
-        )
         if storage.buffer not in ON_CHIP or partition < 0 or free < 0:
             rule = "must be a pair (partition, byte) in SBUF or PSUM, both of them at least 0"
             raise NkiValidationError("nl.ndarray", "address", address, rule)
+        limit = self.partition_bytes[storage.buffer]
         if partition + storage.shape[0] > hardware.PARTITIONS or free + storage.free_bytes > limit:
             rule = (
                 f"the tile ends outside of {storage.buffer.value.upper()}, which has "
@@ -267,7 +210,7 @@ class Session:
             elif storage.written is not True:
                 storage.written = shadow.marked(storage.written, t, where=where)
             if storage.matmul_written is not False and issue.onto is None:
-                accumulation.note_other(t, where)
+                shadow.note_other(t, where)
 
     def _mark_without_data(self, issue: Issue, writes: Operands) -> None:
         """Marks what an instruction of a dry run writes, which has no data.
@@ -280,9 +223,9 @@ class Session:
             storage = t.storage
             if issue.onto is not None:
                 issue.onto(t)
-                accumulation.note_matmul(t)
+                shadow.note_matmul(t)
             elif storage.matmul_written is not False and issue.writes_where is None:
-                accumulation.note_other(t)
+                shadow.note_other(t)
             if place in issue.undefined:
                 storage.written = shadow.marked(storage.written, t, value=False)
             elif storage.written is not True:
@@ -415,15 +358,6 @@ class Session:
             self.order_barrier = [n]
         self.recorded().append((issue, waits, name))
 
-    def recorded(self) -> list[Traced]:
-        """Returns the trace of a launch that is recorded."""
-        assert self.trace is not None
-        return self.trace
-
-    def note_waits(self, n: int, waits: list[int], kind: str) -> None:
-        """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""
-        self.wait_kinds.setdefault(n, []).append((len(waits), kind))
-
     def _repeat(self, n: int, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Does nothing for an instruction of a later iteration of a loop, which has no record."""
 
@@ -453,19 +387,17 @@ class Session:
         changes = self.lifetimes = self._lifetimes()
         in_sbuf = [change for change in changes if change[2].buffer is MemoryRegion.sbuf]
         in_psum = [change for change in changes if change[2].buffer is MemoryRegion.psum]
-        sbuf = self._peak(in_sbuf, self.chip.sbuf_partition_bytes)
-        psum = self._peak(in_psum, self.chip.psum_partition_bytes)
-        dma: tuple[int, Storage | None] = (0, None)
-        if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
-            dma = self._peak([change for change in in_sbuf if change[2].is_dma_written])
-        if dma[0] > hardware.DMA_WRITTEN_BYTES:
+        sbuf, _ = self._peak(in_sbuf, self.partition_bytes[MemoryRegion.sbuf])
+        psum, _ = self._peak(in_psum, self.partition_bytes[MemoryRegion.psum])
+        dma, culprit = 0, None
+        if sbuf > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
+            dma, culprit = self._peak([one for one in in_sbuf if one[2].is_dma_written])
+        if culprit is not None and dma > hardware.DMA_WRITTEN_BYTES:
             rule = (
                 f"it should be at most {hardware.DMA_WRITTEN_BYTES} bytes a partition, because "
                 f"more serialises the kernel: load less at a time"
             )
-            culprit = dma[1]
-            assert culprit is not None
-            value = f"{dma[0]} bytes a partition with {culprit.describe()}"
+            value = f"{dma} bytes a partition with {culprit.describe()}"
             operand = "SBUF that DMA writes and that is live at once"
             self.warn("nisa.dma_copy", operand, value, rule, culprit.first_use)
         self._check_addresses()
@@ -478,8 +410,8 @@ class Session:
                 for s in self.storages
                 if s.buffer not in ON_CHIP and not s.is_argument and s not in returned
             ),
-            "sbuf_peak_bytes": sbuf[0],
-            "psum_peak_banks": -(-psum[0] // self.chip.psum_bank_bytes),
+            "sbuf_peak_bytes": sbuf,
+            "psum_peak_banks": -(-psum // self.chip.psum_bank_bytes),
         }
 
     def release(self) -> None:
@@ -520,20 +452,15 @@ class Session:
         The second value is the tile that was allocated last then. Raises NkiValidationError if the
         sum exceeds ``limit``.
         """
-        live = peak = 0
-        culprit = None
-        for n, change, storage in changes:
-            if change == 2:
-                live -= storage.held_bytes
-                continue
-            live += storage.held_bytes
-            if live > peak:
-                peak, culprit = live, storage
-                if limit is not None and live > limit:
-                    tiles = [s for s in self.storages if s.buffer is storage.buffer]
-                    found = [s for s in tiles if 0 <= s.first_use <= n <= s.last_use]
-                    raise full_memory(self, [(s, s.held_bytes) for s in found], n, limit, storage)
-        return peak, culprit
+        sizes = [s.held_bytes if change == 1 else -s.held_bytes for _, change, s in changes]
+        live = list(itertools.accumulate(sizes))
+        peak = max(live, default=0)
+        if limit is not None and peak > limit:
+            n, _, last = changes[next(i for i, size in enumerate(live) if size > limit)]
+            tiles = [s for s in self.storages if s.buffer is last.buffer]
+            found = [s for s in tiles if 0 <= s.first_use <= n <= s.last_use]
+            raise full_memory(self, [(s, s.held_bytes) for s in found], n, limit, last)
+        return peak, changes[live.index(peak)][2] if changes else None
 
     def _check_addresses(self) -> None:
         placed = [s for s in self.storages if s.address is not None and s.first_use >= 0]

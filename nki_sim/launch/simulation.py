@@ -21,17 +21,8 @@ from nki_sim.instructions.instruction_notes import are_wanted
 from nki_sim.report.timeline import Timeline
 from nki_sim.rules import lost_outputs
 
-from .instruction_order import is_program_order_kept, kept_order
-from .kernel import (
-    Kernel,
-    argument_tensor,
-    begin,
-    check_sequences,
-    count_launch,
-    name_edges,
-    run_pair,
-    run_single,
-)
+from .instruction_order import is_program_order_kept
+from .kernel import Kernel, argument_tensor, begin, check_sequences, count_launch, run
 from .launch_arguments import Args, Argument, Kwargs, check_call, each
 from .session import Session
 from .tracebacks import ending_in_kernel
@@ -130,20 +121,10 @@ def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Tim
     with running(session):
         check_sequences(session, kernel, specs, {}, lambda item: _as_spec(item) is not None)
         given, named = each(kernel.func, specs, kwargs, partial(_from_spec, session))
-        if pair is None:
-            result, peaks = run_single(kernel, session, given, named)
-            name_edges(kernel, session)
-            needs_log = not is_program_order_kept(session) or lost_outputs.are_suspected(
-                session, result
-            )
-            if logs:
-                lost_outputs.check([session], result)
-    if pair is not None:
-        _, peaks = run_pair(kernel, pair, given, named)
-    elif needs_log and not logs:
+        result, peaks = run(kernel, sessions, pair, given, named)
+    is_kept = is_program_order_kept(session)
+    if session.log is None and (not is_kept or lost_outputs.are_suspected(session, result)):
         return _dry(kernel, specs, kwargs, logs=True)
-    else:
-        session.order = kept_order(session)
     timeline = Timeline()
     timeline.add(sessions, pair.meetings if pair else [], peaks)
     (pair or session).release()

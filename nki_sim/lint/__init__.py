@@ -16,9 +16,8 @@ from typing import Any
 from nki_sim.base import releases
 
 from .checker import Checker
-from .rules import CONTESTED, DEPRECATED, RULES, WARNINGS
+from .rules import CONTESTED, DEPRECATED, RULES, WARNINGS, Violation
 from .source import definition_of, unwrap
-from .violation import Violation
 
 __all__ = ["CONTESTED", "DEPRECATED", "RULES", "WARNINGS", "Violation", "lint"]
 

@@ -1,4 +1,4 @@
-"""Checks of how a kernel calls its helpers, constructors and methods."""
+"""Checks of how a kernel calls its helpers, constructors and methods, and the engines of calls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Iterator
 from enum import Enum
 from types import ModuleType
+
+from nki_sim.base.enums import ENGINE_NAMES
 
 from .names import Names, is_nki_class, is_user_module
 from .source import unwrap
@@ -19,6 +21,12 @@ NUMBER_METHODS = frozenset(
 )
 MUTATORS = LIST_METHODS | {"append", "pop", "popitem", "setdefault", "update"}
 CONSTANTS = (int, float, str, tuple)
+_OF_NAMES = (
+    (("nc_matmul", "nc_transpose"), "TensorE"),
+    (("activation", "activate2"), "ScalarE"),
+    (("dma_",), "DMA"),
+    (("iota", "core_barrier", "register_", "sendrecv"), ""),  # GpSimdE, SyncE, or both programs
+)
 
 
 def contested_call(node: ast.Call, names: Names, lists: set[str]) -> Iterator[tuple[str, str]]:
@@ -73,3 +81,29 @@ def names_a_key(key: ast.expr, counters: set[str]) -> bool:
     if isinstance(key, ast.BinOp):
         return names_a_key(key.left, counters) and names_a_key(key.right, counters)
     return not isinstance(key, ast.Tuple | ast.UnaryOp)
+
+
+def engines_of(body: list[ast.stmt], names: Names) -> set[str]:
+    """Returns the engines of the calls of nki.isa in a block, as far as the source shows them."""
+    calls: list[ast.Call] = []
+    nodes: list[ast.AST] = [*body]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Call):
+            calls.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):  # which may run elsewhere
+            nodes += ast.iter_child_nodes(node)
+    return {engine for call in calls if (engine := _engine(call, names))}
+
+
+def _engine(call: ast.Call, names: Names) -> str:
+    module, _, function = names.path(call.func).rpartition(".")
+    if module != "nki.isa":
+        return ""
+    named = [word.value for word in call.keywords if word.arg == "engine"]
+    if named and not function.startswith("dma_"):
+        return ENGINE_NAMES.get(ast.unparse(named[0]).rpartition(".")[2], "")
+    for prefixes, engine in _OF_NAMES:
+        if function.startswith(prefixes):
+            return engine
+    return "VectorE"

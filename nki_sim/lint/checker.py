@@ -16,8 +16,7 @@ from nki_sim.base.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argum
 from nki_sim.base.syntax_names import last_name
 
 from . import api
-from .block_engines import engines_of
-from .calls import MUTATORS, contested_call, names_a_key
+from .calls import MUTATORS, contested_call, engines_of, names_a_key
 from .held_values import REGISTER, HeldValues
 from .names import (
     ALIASES,
@@ -39,9 +38,11 @@ from .rules import (
     NUMPY_DTYPE,
     RANGES,
     TENSOR_MAKERS,
+    Violation,
 )
 from .source import (
     Loop,
+    assigned,
     assigned_to,
     assigned_values,
     bound_names,
@@ -52,10 +53,8 @@ from .source import (
     loop_bodies,
     loops_on_device,
     own_nodes,
-    results_of,
     unwrap,
 )
-from .violation import Violation
 
 
 class Checker(HeldValues):
@@ -71,13 +70,7 @@ class Checker(HeldValues):
         self.helpers: list[FunctionType] = []
         self.helper_loops: dict[Any, Loop] = {}  # loops whose bodies are helpers, by their code
         self.no_reorder = 0
-        self.lists: set[str] = set()
-        self.dicts: set[str] = set()
-        self.counters: set[str] = set()
         self.loop = loop
-        self.loops: dict[ast.Call, Loop] = {}
-        self.register_names: set[str] = set()
-        self.loop_bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
 
     def run(self) -> list[Violation]:
         definition = definition_of(self.function)
@@ -92,7 +85,11 @@ class Checker(HeldValues):
         self.tensors = {
             name for name, values in assigned_values(definition).items() if self.are_tensors(values)
         }
-        self.register_names = set(results_of(definition, "register_alloc"))
+        self.register_names = {
+            name
+            for name, value in assigned(definition)
+            if isinstance(value, ast.Call) and last_name(value.func) == "register_alloc"
+        }
         self.loops = loops_on_device(definition, self.register_names)
         self.loop_bodies = loop_bodies(definition, self.loops)
         if self.function.__code__.co_freevars:
@@ -139,7 +136,14 @@ class Checker(HeldValues):
         rule = FORBIDDEN_SYNTAX.get(type(node).__name__)
         if rule:
             self.report(rule)
-        self.check_tiles(node)
+        self.check_operation(node)
+        if isinstance(node, ast.If | ast.IfExp | ast.Assert):
+            self.check_condition(node.test)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                self.check_condition(value)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.check_condition(node.operand)
         super().visit(node)
         self.line = outer
 
@@ -165,7 +169,6 @@ class Checker(HeldValues):
 
     def visit_Assert(self, node: ast.Assert) -> None:
         self.report("assert")
-        self.check_condition(node.test)
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise | ast.ClassDef) -> None:
@@ -244,9 +247,7 @@ class Checker(HeldValues):
 
     def made_in(self, body: ast.AST) -> set[str]:
         """Returns the names of tensors that the body of a loop allocates."""
-        assignments = [node for node in ast.walk(body) if isinstance(node, ast.Assign)]
-        targets = [t for a in assignments if self.are_tensors([a.value]) for t in a.targets]
-        return {target.id for target in targets if isinstance(target, ast.Name)}
+        return {name for name, value in assigned(body) if self.are_tensors([value])}
 
     def rule_of_change(self, node: ast.AST, body: ast.AST) -> str:
         """Returns the rule that a body breaks if it changes an outside list or similar object."""
@@ -279,28 +280,11 @@ class Checker(HeldValues):
         self.visit_all([*node.body, *node.orelse])
 
     def visit_If(self, node: ast.If) -> None:
-        self.check_condition(node.test)
         self.visit(node.test)
         before = self.tiles
         self.visit_all(node.body)
         self.tiles = before
         self.visit_all(node.orelse)
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.check_condition(node.test)
-        self.generic_visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        for value in node.values:
-            self.check_condition(value)
-        self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        if isinstance(node.op, ast.Not):
-            self.check_condition(node.operand)
-        elif not (isinstance(node.op, ast.USub) and self.is_scalar(node.operand)):
-            self.check_operator(node, node.operand)
-        self.generic_visit(node)
 
     def check_condition(self, test: ast.expr) -> None:
         """Reports the truth value of a tensor, or of its comparison with anything but None."""
@@ -362,7 +346,6 @@ class Checker(HeldValues):
         is_dict = isinstance(node.value, ast.Name) and node.value.id in self.dicts
         if is_dict and not names_a_key(node.slice, self.counters):
             self.report("dict-key", ast.unparse(node))
-        self.check_slice(node)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -388,7 +371,6 @@ class Checker(HeldValues):
                 self.report(rule, what)
         self.check_arguments(path, node)
         self.check_dict_method(node)
-        self.check_builtin(node)
         self.note_module_body(node)
         if isinstance(node.func, ast.Subscript) and self.is_kernel_name(node.func.value):
             self.report("launch-bracket", ast.unparse(node.func))

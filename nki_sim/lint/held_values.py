@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from types import FunctionType
 
 from nki_sim.base import releases
-from nki_sim.base.syntax_names import last_name
+from nki_sim.base.syntax_names import assigned_names, last_name
 from nki_sim.base.tensor_arithmetic import why_not
 
 from .names import Names
-from .rules import TENSOR_MAKERS, VIEWS, message_of, rules_of, severity_of
-from .source import Loop
-from .violation import Violation
+from .rules import TENSOR_MAKERS, VIEWS, Violation, message_of, rules_of, severity_of
+from .source import Loop, is_none
 
 RECORDED = (ast.Add, ast.Sub, ast.Mult)  # operators of an NkiScalar [nki-scalar]
 REGISTER, SCALAR = "register-operator", "scalar-operator"  # what an operator on the value breaks
@@ -29,7 +28,6 @@ _ASKS_FOR_VALUE = frozenset(
     ("abs", "bool", "divmod", "float", "int", "max", "min", "pow", "range", "round", "sum")
 )
 _ARITHMETIC = _ASKS_FOR_VALUE - {"bool", "range"}
-_IDENTITY = (ast.Is, ast.IsNot)
 _BRANCHES = ast.If | ast.For | ast.While | ast.Try | ast.With | ast.Match
 _SYMBOLS: dict[type[ast.AST], str] = {
     **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"},
@@ -94,7 +92,11 @@ class HeldValues(ast.NodeVisitor):
             self.tiles = self.tiles & self.tensors
         super().visit(node)
         if isinstance(node, _BRANCHES):
-            self.tiles = self.tiles - (_stored(node) - self.tensors)
+            inner = list(ast.walk(node))
+            names = [n for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            stored = {name.id for name in names}
+            stored |= {n.name for n in inner if isinstance(n, ast.ExceptHandler) and n.name}
+            self.tiles = self.tiles - (stored - self.tensors)
 
     def rule_of(self, node: ast.expr | None) -> str:
         """Returns the rule that an operator on a value breaks, or "" for a known value."""
@@ -127,72 +129,63 @@ class HeldValues(ast.NodeVisitor):
 
     def note(self, target: ast.expr, value: ast.expr | None) -> None:
         """Notes the value of a target from here on; None stands for a known value."""
-        if isinstance(target, ast.Tuple | ast.List):
-            values: list[ast.expr | None] = [None] * len(target.elts)
-            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-                values = list(value.elts)
-            for one, its in zip(target.elts, values, strict=True):
-                self.note(one, its)
-        elif isinstance(target, ast.Starred):
-            self.note(target.value, None)
-        elif isinstance(target, ast.Name):
-            is_new = isinstance(value, ast.Call) and last_name(value.func) == "register_alloc"
-            rule = REGISTER if is_new else self.rule_of(value)
-            is_tile = value is not None and self.is_tile(value)
-            self.later.pop(target.id, None)
-            self.tiles = self.tiles - {target.id} | ({target.id} if is_tile else set())
+        for name, its in assigned_names(target, value):
+            is_new = isinstance(its, ast.Call) and last_name(its.func) == "register_alloc"
+            rule = REGISTER if is_new else self.rule_of(its)
+            is_tile = its is not None and self.is_tile(its)
+            self.later.pop(name, None)
+            self.tiles = self.tiles - {name} | ({name} if is_tile else set())
             if rule:
-                self.later[target.id] = rule
+                self.later[name] = rule
 
-    def check_operator(
-        self, node: ast.AST, *operands: ast.expr, operator: ast.operator | None = None
-    ) -> None:
-        """Reports an operator on an unknown value, except +, - and * of scalars."""
-        for rule in {self.rule_of(operand) for operand in operands} - {""}:
-            if not (rule == SCALAR and isinstance(operator, RECORDED)):
-                self.report(rule, ast.unparse(node))
-
-    def check_tiles(self, node: ast.AST) -> None:
-        """Reports an operator, or a function of Python or NumPy, that does not take tensors."""
+    def check_operation(self, node: ast.AST) -> None:
+        """Reports an operator or function that does not take registers, NkiScalars or tensors."""
         operation, operands = self._operands(node)
-        if node not in self.told and any(map(self.is_tile, operands)):
+        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
+            rules: set[str] = set()  # a function of NumPy
+        else:
+            rules = {self.rule_of(operand) for operand in operands} - {""}
+        if isinstance(getattr(node, "op", None), (*RECORDED, ast.USub)):
+            rules -= {SCALAR}
+        for rule in rules:
+            self.report(rule, ast.unparse(node))
+        if operation and node not in self.told and any(map(self.is_tile, operands)):
             self.report("tensor-operator", ast.unparse(node), message=why_not(operation))
 
     def _operands(self, node: ast.AST) -> tuple[str, list[ast.expr]]:
-        """Returns an operation that is not defined on tensors, and its operands."""
+        """Returns an operation, or "" if tensors have it, and the operands that must be known.
+
+        Comparisons by identity and with None have known results. nl.ds accepts a register as start.
+        """
         if isinstance(node, ast.BinOp):
             return _SYMBOLS[type(node.op)], [node.left, node.right]
         if isinstance(node, ast.AugAssign):
             return _SYMBOLS[type(node.op)], [node.target, node.value]
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
             return _SYMBOLS[type(node.op)], [node.operand]
-        if isinstance(node, ast.Compare) and type(node.ops[0]) in _SYMBOLS:
-            return _SYMBOLS[type(node.ops[0])], [node.left, *node.comparators]
+        if isinstance(node, ast.Compare):
+            operation = _SYMBOLS.get(type(node.ops[0]), "")
+            operands = [node.left, *node.comparators]
+            is_identity = all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
+            is_known = is_identity or any(map(is_none, operands))
+            return operation, operands if operation or not is_known else []
         if isinstance(node, ast.Call):
             name = last_name(node.func)
-            if isinstance(node.func, ast.Name) and name in _ARITHMETIC:
-                return name, node.args
+            if isinstance(node.func, ast.Name) and name in _ASKS_FOR_VALUE:
+                return name if name in _ARITHMETIC else "", node.args
             if self.names.path(node.func).startswith("numpy.") and "numpy-call" not in self.rules:
                 return name, node.args
+        if isinstance(node, ast.Subscript):
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            slices = [part for part in parts if isinstance(part, ast.Slice)]
+            ends = [end for part in slices for end in (part.lower, part.upper, part.step)]
+            return "", [end for end in ends if end is not None]
         return "", []
 
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        self.check_operator(node, node.left, node.right, operator=node.op)
-        self.generic_visit(node)
-
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.check_operator(node, node.target, node.value, operator=node.op)
         self.generic_visit(node)
         if isinstance(node.target, ast.Name) and self.rule_of(node.value):
             self.later.setdefault(node.target.id, SCALAR)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        """Checks comparisons, except those by identity and with None, whose results are known."""
-        operands = [node.left, *node.comparators]
-        is_none = any(isinstance(o, ast.Constant) and o.value is None for o in operands)
-        if not is_none and not all(isinstance(op, _IDENTITY) for op in node.ops):
-            self.check_operator(node, *operands)
-        self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.generic_visit(node)
@@ -212,24 +205,3 @@ class HeldValues(ast.NodeVisitor):
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_comprehension_of
     visit_GeneratorExp = visit_comprehension_of  # type: ignore[assignment]
-
-    def check_builtin(self, node: ast.Call) -> None:
-        """Reports a built-in function that needs a known value."""
-        if isinstance(node.func, ast.Name) and node.func.id in _ASKS_FOR_VALUE:
-            self.check_operator(node, *node.args)
-
-    def check_slice(self, node: ast.Subscript) -> None:
-        """Reports a bound of a slice that is an unknown value. nl.ds accepts such a start."""
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        for part in parts:
-            if isinstance(part, ast.Slice):
-                ends = [end for end in (part.lower, part.upper, part.step) if end is not None]
-                self.check_operator(node, *ends)
-
-
-def _stored(node: ast.AST) -> set[str]:
-    """Returns the names that a statement binds."""
-    names = {
-        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    return names | {n.name for n in ast.walk(node) if isinstance(n, ast.ExceptHandler) and n.name}

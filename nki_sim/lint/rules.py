@@ -31,195 +31,151 @@ constructors are contested.
 """
 
 import re
+from dataclasses import dataclass
 
 from nki_sim.base.releases import PARSED
 
-# rule -> (source, message)
-_OF_BOTH: dict[str, tuple[str, str]] = {
-    "async": ("compiler", "async code is not supported; write a plain synchronous function"),
-    "loop-body": (
-        "migration 0.6, api, loops 0.7",
-        "the body of nl.fori_loop or nl.while_loop is traced once; do not put the loop inside "
-        "nl.no_reorder(), do not return a value from the body of a fori_loop, and do not change "
-        "Python state in a body, but carry state in SBUF or HBM",
-    ),
-    "nested-loop": (
-        "kiln (device)",
-        "a loop on the device is inside of another one; unroll the inner loop by range()",
-    ),
-    "no-instruction": (
-        "notes 0.3-0.4",
-        "the hardware has no instruction for nl.mod, nl.fmod and nl.divide; use `%` on ints, and "
-        "nl.multiply with nl.reciprocal on tiles",
-    ),
-    "neuronxcc": (
-        "migration 0.4",
-        "an import of `neuronxcc` is a compile error; import the same name from `nki`",
-    ),
-    "removed": ("migration, notes", "NKI has removed this name or argument"),
-    "unknown-name": ("api", "this release of NKI does not have the name"),
-    "arguments": ("api", "the function has other arguments in this release of NKI"),
-    "tensor-condition": (
-        "guide, api",
-        "a tensor's elements are not known while the kernel is compiled; select by nl.where or "
-        "nisa.tensor_copy_predicated, or loop by nl.while_loop",
-    ),
-    "tensor-operator": (
-        "quickstart (step 5), api (nki.language, nki.isa)",
-        "a tensor's elements are not known while the kernel is built, so Python's operators and "
-        "NumPy's functions do not work on it; compute with functions of nisa, such as "
-        "nisa.tensor_tensor(dst, data1, data2, op=nl.add), or of nl, such as nl.add(x, y)",
-    ),
-    "lost-output": (
-        "quickstart (step 7)",
-        "the kernel writes this tensor in nl.shared_hbm, and neither returns nor reads it, so that "
-        "its values are lost; add the tensor to what the kernel returns",
-    ),
-    "broadcast-method": (
-        "api; others (device)",
-        "a tensor has no method broadcast_to; call nl.broadcast_to(x, shape)",
-    ),
-    "impure": (
-        "guide",
-        "a kernel is cached and must be a pure function of its arguments, so it must not use "
-        "random numbers, the time or the environment; pass the value as an argument",
-    ),
-    "mutable-global": (
-        "guide",
-        "a kernel is cached by its arguments, so the value of a mutable global may be outdated; "
-        "make the global a tuple, or pass it as an argument",
-    ),
-    "keyword-only": (
-        "migration 0.3",
-        "a kernel cannot have keyword-only parameters; make these ordinary parameters",
-    ),
-    "list-argument": ("migration 0.3", "an argument of a kernel cannot be a list; use a tuple"),
+Sourced = dict[str, dict[str, str]]  # source -> rule -> message
+
+_OF_BOTH: Sourced = {
+    "compiler": {"async": "async code is not supported; write a plain synchronous function"},
+    "migration 0.6, api, loops 0.7": {
+        "loop-body": "the body of nl.fori_loop or nl.while_loop is traced once; do not put the "
+        "loop inside nl.no_reorder(), do not return a value from the body of a fori_loop, and do "
+        "not change Python state in a body, but carry state in SBUF or HBM"
+    },
+    "kiln (device)": {
+        "nested-loop": "a loop on the device is inside of another one; unroll the inner loop by "
+        "range()"
+    },
+    "notes 0.3-0.4": {
+        "no-instruction": "the hardware has no instruction for nl.mod, nl.fmod and nl.divide; use "
+        "`%` on ints, and nl.multiply with nl.reciprocal on tiles"
+    },
+    "migration 0.4": {
+        "neuronxcc": "an import of `neuronxcc` is a compile error; import the same name from `nki`"
+    },
+    "migration, notes": {"removed": "NKI has removed this name or argument"},
+    "api": {
+        "unknown-name": "this release of NKI does not have the name",
+        "arguments": "the function has other arguments in this release of NKI",
+    },
+    "guide, api": {
+        "tensor-condition": "a tensor's elements are not known while the kernel is compiled; "
+        "select by nl.where or nisa.tensor_copy_predicated, or loop by nl.while_loop"
+    },
+    "quickstart (step 5), api (nki.language, nki.isa)": {
+        "tensor-operator": "a tensor's elements are not known while the kernel is built, so "
+        "Python's operators and NumPy's functions do not work on it; compute with functions of "
+        "nisa, such as nisa.tensor_tensor(dst, data1, data2, op=nl.add), or of nl, such as "
+        "nl.add(x, y)"
+    },
+    "quickstart (step 7)": {
+        "lost-output": "the kernel writes this tensor in nl.shared_hbm, and neither returns nor "
+        "reads it, so that its values are lost; add the tensor to what the kernel returns"
+    },
+    "api; others (device)": {
+        "broadcast-method": "a tensor has no method broadcast_to; call nl.broadcast_to(x, shape)"
+    },
+    "guide": {
+        "impure": "a kernel is cached and must be a pure function of its arguments, so it must "
+        "not use random numbers, the time or the environment; pass the value as an argument",
+        "mutable-global": "a kernel is cached by its arguments, so the value of a mutable global "
+        "may be outdated; make the global a tuple, or pass it as an argument",
+    },
+    "migration 0.3": {
+        "keyword-only": "a kernel cannot have keyword-only parameters; make these ordinary "
+        "parameters",
+        "list-argument": "an argument of a kernel cannot be a list; use a tuple",
+    },
 }
 
 # Rules of NKI 0.6, whose compiler parses a subset of Python.
-_OF_PARSER: dict[str, tuple[str, str]] = {
-    # Statements
-    "del": ("compiler", "`del` is not supported; remove the statement"),
-    "global": (
-        "compiler",
-        "`global` is not supported; pass the value as an argument and return it",
-    ),
-    "nonlocal": (
-        "compiler",
-        "`nonlocal` is not supported; keep shared state in a dict or a tensor",
-    ),
-    "import": (
-        "compiler",
-        "`import` inside a kernel is not supported; move it to the module's top",
-    ),
-    "inner-class": (
-        "compiler",
-        "a class inside a kernel is not supported; define it in the module",
-    ),
-    "inner-function": (
-        "compiler; migration 0.6 allows loop bodies",
-        "an inner function is allowed only as the body of nl.fori_loop or nl.while_loop; "
-        "move it to module level and pass what it captures as arguments",
-    ),
-    "match": ("compiler", "`match` is not supported; use if/elif"),
-    "raise": ("compiler", "`raise` is not supported; use `assert`"),
-    "try": ("compiler", "`try` is not supported; test the condition with `if` or `assert`"),
-    "type-alias": ("compiler", "a `type` statement is not supported; move it to the module's top"),
-    "with": (
-        "api, compiler",
-        "`with` is supported only for a single `nl.no_reorder()`, without arguments and `as`",
-    ),
-    # Loops
-    "for-target": ("compiler", "a `for` target must be one name; unpack the item in the loop body"),
-    "loop-else": (
-        "compiler",
-        "`else` on a loop is not supported; set a flag and test it afterwards",
-    ),
-    "loop-variable": (
-        "migration 0.6, api",
-        "the variable of a loop on the device has no arithmetic; pass the variable as "
-        "`.ap(scalar_offset=...)`",
-    ),
-    "deprecated-dynamic-loop": (
-        "migration 0.6",
-        "dynamic_range and `while <register>` are deprecated; use nl.fori_loop or nl.while_loop",
-    ),
-    # Expressions
-    "comprehension": ("compiler", "comprehensions are not supported; append to a list in a loop"),
-    "lambda": ("compiler", "`lambda` is not supported; define a function at module level"),
-    "walrus": ("compiler", "`:=` is not supported; assign in a statement of its own"),
-    "yield": ("compiler", "generators are not supported; fill a list and return it"),
-    "identity": ("migration 0.3", "`is` and `is not` are not supported; write `==` and `!=`"),
-    "matmul-operator": ("compiler", "`@` is not supported; call nisa.nc_matmul"),
-    "star-unpack": ("compiler", "`*` and `**` unpacking is not supported; write the items out"),
-    "dict-key": ("guide, compiler", "a dict key must be a string literal; use a list for int keys"),
-    "format-spec": ("compiler", "f-string format specs are not supported; write `{x}` without one"),
-    "unsupported-value": (
-        "guide, compiler",
-        "sets, bytes and complex numbers are not values of NKI; use lists, strings, or a real and "
-        "an imaginary number",
-    ),
-    "unsupported-builtin": (
-        "compiler",
-        "the compiler does not have this built-in function; use a loop over range(len(...)) and "
-        "plain arithmetic",
-    ),
-    "numpy-call": (
-        "project",
-        "NumPy does not run in a kernel; pass the array as an argument, or use nl and nisa",
-    ),
-    # Signatures
-    "varargs": ("compiler", "`*args` and `**kwargs` are not supported; name every parameter"),
-    # Functions, classes and values that a kernel refers to
-    "base-classes": (
-        "guide, compiler",
-        "a class used in a kernel must inherit from NKIObject or Enum, and from no other class; "
-        "copy the fields, or hold the other object in a field",
-    ),
-    "closure": (
-        "guide, compiler",
-        "the function captures variables of an enclosing function; pass them as arguments",
-    ),
-    "decorated-helper": (
-        "migration 0.2",
-        "a kernel calls a decorated function; call the plain function, and decorate at the launch",
-    ),
-    "method-decorator": (
-        "compiler",
-        "@staticmethod is the only decorator that a method can have; make a property an ordinary "
-        "method",
-    ),
-    "no-source": ("compiler", "the compiler needs the source; define the function in a file"),
-    "plain-class": (
-        "guide, compiler",
-        "a class used in a kernel must inherit from NKIObject or Enum; "
-        "inherit, or pass the numbers it holds as arguments",
-    ),
+_OF_PARSER: Sourced = {
+    "compiler": {
+        "del": "`del` is not supported; remove the statement",
+        "global": "`global` is not supported; pass the value as an argument and return it",
+        "nonlocal": "`nonlocal` is not supported; keep shared state in a dict or a tensor",
+        "import": "`import` inside a kernel is not supported; move it to the module's top",
+        "inner-class": "a class inside a kernel is not supported; define it in the module",
+        "match": "`match` is not supported; use if/elif",
+        "raise": "`raise` is not supported; use `assert`",
+        "try": "`try` is not supported; test the condition with `if` or `assert`",
+        "type-alias": "a `type` statement is not supported; move it to the module's top",
+        "for-target": "a `for` target must be one name; unpack the item in the loop body",
+        "loop-else": "`else` on a loop is not supported; set a flag and test it afterwards",
+        "comprehension": "comprehensions are not supported; append to a list in a loop",
+        "lambda": "`lambda` is not supported; define a function at module level",
+        "walrus": "`:=` is not supported; assign in a statement of its own",
+        "yield": "generators are not supported; fill a list and return it",
+        "matmul-operator": "`@` is not supported; call nisa.nc_matmul",
+        "star-unpack": "`*` and `**` unpacking is not supported; write the items out",
+        "format-spec": "f-string format specs are not supported; write `{x}` without one",
+        "unsupported-builtin": "the compiler does not have this built-in function; use a loop "
+        "over range(len(...)) and plain arithmetic",
+        "varargs": "`*args` and `**kwargs` are not supported; name every parameter",
+        "method-decorator": "@staticmethod is the only decorator that a method can have; make a "
+        "property an ordinary method",
+        "no-source": "the compiler needs the source; define the function in a file",
+    },
+    "compiler; migration 0.6 allows loop bodies": {
+        "inner-function": "an inner function is allowed only as the body of nl.fori_loop or "
+        "nl.while_loop; move it to module level and pass what it captures as arguments"
+    },
+    "api, compiler": {
+        "with": "`with` is supported only for a single `nl.no_reorder()`, without arguments and "
+        "`as`"
+    },
+    "migration 0.6, api": {
+        "loop-variable": "the variable of a loop on the device has no arithmetic; pass the "
+        "variable as `.ap(scalar_offset=...)`"
+    },
+    "migration 0.6": {
+        "deprecated-dynamic-loop": "dynamic_range and `while <register>` are deprecated; use "
+        "nl.fori_loop or nl.while_loop"
+    },
+    "migration 0.3": {"identity": "`is` and `is not` are not supported; write `==` and `!=`"},
+    "guide, compiler": {
+        "dict-key": "a dict key must be a string literal; use a list for int keys",
+        "unsupported-value": "sets, bytes and complex numbers are not values of NKI; use lists, "
+        "strings, or a real and an imaginary number",
+        "base-classes": "a class used in a kernel must inherit from NKIObject or Enum, and from "
+        "no other class; copy the fields, or hold the other object in a field",
+        "closure": "the function captures variables of an enclosing function; pass them as "
+        "arguments",
+        "plain-class": "a class used in a kernel must inherit from NKIObject or Enum; inherit, or "
+        "pass the numbers it holds as arguments",
+    },
+    "project": {
+        "numpy-call": "NumPy does not run in a kernel; pass the array as an argument, or use nl "
+        "and nisa"
+    },
+    "migration 0.2": {
+        "decorated-helper": "a kernel calls a decorated function; call the plain function, and "
+        "decorate at the launch"
+    },
 }
 
 # Rules of NKI 0.7, which traces a kernel by running it as Python once.
-_OF_TRACER: dict[str, tuple[str, str]] = {
-    "generator-kernel": (
-        "migration 0.7 (the kernel runs as Python)",
-        "a kernel with `yield` returns a generator, which nothing runs; return tensors, and use "
-        "`yield` in a helper only",
-    ),
-    "register-operator": (
-        "loops 0.7",
-        "a register has no value while the kernel is traced, so it has no arithmetic, comparisons "
-        "or truth value; pass the register as `.ap(scalar_offset=...)` or as a bound of "
-        "nl.fori_loop, or load an NkiScalar by nisa.scalar_load",
-    ),
-    "scalar-operator": (
-        "scalar 0.7",
-        "an NkiScalar, such as the loop variable of nl.fori_loop, supports only `+`, `-` and `*`; "
-        "it has no other arithmetic, no comparisons and no truth value, and is not an index",
-    ),
-    "loop-tensor": (
-        "migration 0.6, loops 0.7",
-        "a tensor that the body of a loop on the device allocates is not visible outside of the "
-        "body; allocate the tensor before the loop, and write to it in the body",
-    ),
+_OF_TRACER: Sourced = {
+    "migration 0.7 (the kernel runs as Python)": {
+        "generator-kernel": "a kernel with `yield` returns a generator, which nothing runs; "
+        "return tensors, and use `yield` in a helper only"
+    },
+    "loops 0.7": {
+        "register-operator": "a register has no value while the kernel is traced, so it has no "
+        "arithmetic, comparisons or truth value; pass the register as `.ap(scalar_offset=...)` or "
+        "as a bound of nl.fori_loop, or load an NkiScalar by nisa.scalar_load"
+    },
+    "scalar 0.7": {
+        "scalar-operator": "an NkiScalar, such as the loop variable of nl.fori_loop, supports "
+        "only `+`, `-` and `*`; it has no other arithmetic, no comparisons and no truth value, "
+        "and is not an index"
+    },
+    "migration 0.6, loops 0.7": {
+        "loop-tensor": "a tensor that the body of a loop on the device allocates is not visible "
+        "outside of the body; allocate the tensor before the loop, and write to it in the body"
+    },
 }
 
 # Rules of NKI 0.7 on constructs that still work and will be removed.
@@ -235,7 +191,12 @@ DEPRECATED: dict[str, tuple[str, str]] = {
     ),
 }
 
-RULES: dict[str, tuple[str, str]] = {**_OF_BOTH, **_OF_PARSER, **_OF_TRACER}
+RULES = {
+    rule: (source, message)
+    for of in (_OF_BOTH, _OF_PARSER, _OF_TRACER)
+    for source, messages in of.items()
+    for rule, message in messages.items()
+}
 
 # Constructs that work as long as nothing else happens.
 WARNINGS: dict[str, tuple[str, str]] = {
@@ -295,10 +256,14 @@ _CONTESTED_OF_PARSER = frozenset(CONTESTED) - {"view-broadcast"}
 
 def rules_of(release: str) -> frozenset[str]:
     """Returns the names of the rules that hold in a release of NKI."""
+    always = _names(_OF_BOTH) | {*WARNINGS, *CONTESTED}
     if release == PARSED:
-        return frozenset({**_OF_BOTH, **_OF_PARSER, **WARNINGS, **CONTESTED})
-    traced = {**_OF_BOTH, **_OF_TRACER, **DEPRECATED, **WARNINGS, **CONTESTED}
-    return frozenset(traced) - _CONTESTED_OF_PARSER
+        return frozenset(always | _names(_OF_PARSER))
+    return frozenset(always | _names(_OF_TRACER) | {*DEPRECATED}) - _CONTESTED_OF_PARSER
+
+
+def _names(rules: Sourced) -> set[str]:
+    return {rule for messages in rules.values() for rule in messages}
 
 
 def severity_of(rule: str) -> str:
@@ -313,6 +278,31 @@ def severity_of(rule: str) -> str:
 def message_of(rule: str) -> str:
     """Returns the message of a rule: what is wrong, and what to write instead."""
     return ALL_RULES[rule][1]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One place where a kernel breaks a rule.
+
+    Attributes:
+        file: Path of the source file.
+        line: Line in that file, starting at 1.
+        function: Name of the kernel or helper that contains the line.
+        rule: Key into `RULES`, `DEPRECATED`, `WARNINGS` or `CONTESTED`.
+        message: What is wrong, and what to write instead.
+        severity: "error", "deprecated", "warning", or "contested" if the sources disagree.
+    """
+
+    file: str
+    line: int
+    function: str
+    rule: str
+    message: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        tag = self.rule if self.severity == "error" else f"{self.rule}, {self.severity}"
+        return f"{self.file}:{self.line}: {self.function}: {self.message} [{tag}]"
 
 
 # Syntax that is a violation anywhere.

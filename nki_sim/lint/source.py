@@ -130,35 +130,30 @@ def bound_names(definition: ast.AST) -> Iterator[str]:
             yield node.name
 
 
-def results_of(definition: ast.AST, function: str) -> Iterator[str]:
-    """Yields the names that hold results of a function of the API, such as `register_alloc`."""
-    for node in ast.walk(definition):
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
-            continue
-        if last_name(node.value.func) == function:
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+def assigned(
+    tree: ast.AST, kinds: tuple[type[ast.AST], ...] = (ast.Assign,)
+) -> Iterator[tuple[str, ast.expr]]:
+    """Yields name and value of each statement `name = value` of these kinds."""
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from [(t.id, node.value) for t in targets if isinstance(t, ast.Name)]
 
 
 def assigned_to(definition: ast.AST, kind: type[ast.expr], call: str) -> Iterator[str]:
     """Yields the names that are bound to a literal such as `[]`, or to a call such as `list()`."""
-    for node in ast.walk(definition):
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-            continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        value = node.value.left if isinstance(node.value, ast.BinOp) else node.value
+    for name, value in assigned(definition, (ast.Assign, ast.AnnAssign)):
+        value = value.left if isinstance(value, ast.BinOp) else value
         made = isinstance(value, ast.Call) and last_name(value.func) == call
         if made or isinstance(value, kind):
-            yield from (target.id for target in targets if isinstance(target, ast.Name))
+            yield name
 
 
 def assigned_values(definition: Definition) -> dict[str, list[ast.expr]]:
     """Returns the values of each name that is bound by assignments `x = value` only."""
     values: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(definition):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    values.setdefault(target.id, []).append(node.value)
+    for name, value in assigned(definition):
+        values.setdefault(name, []).append(value)
     bindings = list(bound_names(definition))
     return {name: found for name, found in values.items() if bindings.count(name) == len(found)}
 

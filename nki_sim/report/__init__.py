@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nki_sim.base.whole_file import write_whole
+from nki_sim.timeline.recording import Recording
 
 from .bottlenecks import Bottleneck, bottlenecks
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Recording
 
 __all__ = ["Bottleneck", "bottlenecks", "save_html"]
 

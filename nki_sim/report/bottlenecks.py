@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from nki_sim.base.enums import ENGINE_NAMES
+from nki_sim.errors import SourceLine
 from nki_sim.hardware import NeuronCore
 from nki_sim.timeline import waits
 from nki_sim.timeline.critical_path import Share, critical_shares, is_left
+from nki_sim.timeline.recording import Event, Recording
 
 from . import causes
 from .advice import advice
-
-if TYPE_CHECKING:
-    from nki_sim.errors import SourceLine
-    from nki_sim.timeline.recording import Event, Recording
 
 
 @dataclass(frozen=True)

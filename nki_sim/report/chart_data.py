@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.timeline.critical_path import critical_shares
 from nki_sim.timeline.engines import ENGINES
 from nki_sim.timeline.memory_over_time import OverTime
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Event, Recording
+from nki_sim.timeline.recording import Event, Recording
 
 
 class _Words:
@@ -66,6 +64,8 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
     cores = max((event.core for event in events), default=0) + 1
     tracks, places = _tracks(events, cores)
     words = _Words()
+    indices = {(event.launch, event.core, event.number): event.index for event in events}
+    warnings = [((w.launch, w.core, w.number), w.message) for w in timeline.warnings]
     path_ns: dict[int, float] = defaultdict(float)
     for share in critical_shares(timeline):
         path_ns[share.event.index] += share.ns
@@ -87,7 +87,7 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
             ],
         },
         "path": [event.index for event in timeline.critical_path],
-        "warnings": _warnings(timeline, events),
+        "warnings": [(indices[key], text) for key, text in warnings if key in indices],
         "words": words.texts,
         "counters": list(_counters(timeline, cores)),
     }
@@ -171,12 +171,6 @@ def _columns(
     }
 
 
-def _warnings(timeline: Recording, events: list[Event]) -> list[tuple[int, str]]:
-    indices = {(event.launch, event.core, event.number): event.index for event in events}
-    keys = [((w.launch, w.core, w.number), w.message) for w in timeline.warnings]
-    return [(indices[key], message) for key, message in keys if key in indices]
-
-
 def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
     """Yields memory and DMA over time, with a line for each core.
 
@@ -192,6 +186,8 @@ def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
          timeline.dma_bytes_per_ns_over_time),
     )  # fmt: skip
     for name, (unit, one, scale), most, of, over_time in counters:
+        lines = [over_time(core) for core in range(cores)]
+        times = sorted({time for line in lines for time, _ in line})
         yield {
             "name": name,
             "unit": unit,
@@ -199,13 +195,9 @@ def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
             "scale": scale,
             "most": max((getattr(chip, most) for chip in timeline.chips), default=0),
             "of": of,
-            **_aligned([over_time(core) for core in range(cores)]),
+            "times": times,
+            "values": [list(_values(line, times)) for line in lines],
         }
-
-
-def _aligned(lines: list[OverTime]) -> dict[str, Any]:
-    times = sorted({time for line in lines for time, _ in line})
-    return {"times": times, "values": [list(_values(line, times)) for line in lines]}
 
 
 def _values(line: OverTime, times: list[float]) -> Iterator[float]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nki_sim.base.distribution import from_extra, name_and_version
 from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.measured_times import about
 from nki_sim.timeline.engines import ENGINES
+from nki_sim.timeline.recording import Recording
 
 from .bottlenecks import bottlenecks
 from .chart_data import chart_data, short_source
-from .html import environment, micro, script_json
 from .roofline import roofline
 from .source_listing import source_listing
-from .units import bytes_text, count_text, percent_text, range_text, time_text
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Recording
+from .units import bytes_text, count_text, micro, percent_text, range_text, time_text
 
 _FOLDER = Path(__file__).parent
 _ENGINES = {**ENGINE_NAMES, "dma": "DMA"}
@@ -54,7 +52,7 @@ def page(timeline: Recording) -> str:
         roofline=roofline(timeline),
         files=source_listing(timeline),
         warnings_without_line=[w for w in timeline.warnings if w.source is None],
-        data=script_json(data),
+        data=_script_json(data),
         styles=[_read("uplot/uPlot.min.css"), _read("template/report.css")],
         scripts=[
             _read("uplot/uPlot.iife.min.js"),
@@ -65,8 +63,18 @@ def page(timeline: Recording) -> str:
 
 
 def _environment() -> Any:
-    without = f"the report needs the package jinja2, {from_extra('report')}"
-    found = environment(_FOLDER / "template", without)
+    """Returns jinja2's environment, which escapes all texts and refuses unknown names."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError(f"the report needs the package jinja2, {from_extra('report')}") from error
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER / "template"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
     found.filters.update(
         time=time_text,
         range_of=range_text,
@@ -78,6 +86,12 @@ def _environment() -> Any:
         short_source=lambda source: short_source(source.file, source.line),
     )
     return found
+
+
+def _script_json(data: object) -> str:
+    """Returns JSON in which "<" is escaped, so that no name in it can end the script element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
 
 
 def _engines(timeline: Recording) -> list[Bar]:

@@ -54,26 +54,16 @@ class _Writer:
     """Writes packets of a trace to a file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        builder, self.track_descriptor, self.track_event = _perfetto()
-        self._builder = builder(file)
+        self._builder = _builder()(file)
         self._tracks = 0
 
-    def add_track(self, name: str, parent: int = 0, about: str = "", rank: int = 0) -> int:
-        """Adds a track of slices, or a group if there is no ``parent``, and returns its number."""
-        packet, track = self._add_track(name, parent, about, rank)
-        if not parent:
-            track.child_ordering = track.EXPLICIT
-        self._builder.write_packet(packet)
-        return self._tracks
+    def add_track(
+        self, name: str, parent: int = 0, about: str = "", rank: int = 0, unit: str = ""
+    ) -> int:
+        """Adds a track, and returns its number.
 
-    def add_counter(self, name: str, parent: int, about: str, rank: int, unit: str) -> int:
-        """Adds a track of a quantity over time, and returns the track's number."""
-        packet, track = self._add_track(name, parent, about, rank)
-        track.counter.unit_name = unit
-        self._builder.write_packet(packet)
-        return self._tracks
-
-    def _add_track(self, name: str, parent: int, about: str, rank: int) -> tuple[Any, Any]:
+        Without ``parent`` it is a group of tracks, and with a ``unit`` a quantity over time.
+        """
         self._tracks += 1
         packet = self._builder.create_packet()
         track = packet.track_descriptor
@@ -82,7 +72,12 @@ class _Writer:
         track.sibling_order_rank = rank
         if parent:
             track.parent_uuid = parent
-        return packet, track
+        else:
+            track.child_ordering = track.EXPLICIT
+        if unit:
+            track.counter.unit_name = unit
+        self._builder.write_packet(packet)
+        return self._tracks
 
     def write_slices(self, slices: list[_Slice]) -> None:
         """Writes all slices of the trace. At the same time, ends come before begins."""
@@ -116,19 +111,18 @@ class _Writer:
 
 def save_perfetto(timeline: Recording, path: str | os.PathLike[str]) -> None:
     """Writes a timeline as a trace. `Timeline.save_perfetto` says what it raises."""
-    _perfetto()
+    _builder()
     write_whole(Path(path), lambda file: _write(timeline, _Writer(file)))
 
 
-def _perfetto() -> tuple[Any, Any, Any]:
+def _builder() -> Any:
     try:
-        from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
         from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
     except ImportError as error:
         raise ImportError(
             f"the trace needs the package perfetto, {from_extra('report')}"
         ) from error
-    return StreamingTraceProtoBuilder, protos.TrackDescriptor, protos.TrackEvent
+    return StreamingTraceProtoBuilder
 
 
 def _annotate(event: Any, key: str, value: str | int | float) -> None:
@@ -161,7 +155,7 @@ def _write(timeline: Recording, writer: _Writer) -> None:
         mine = [(event, slices[event.index]) for event in events if event.core == core]
         descriptors = [one for event, one in written if event.core == core]
         tracks = [
-            *_launches(timeline, core),
+            *([] if core else [_launches(timeline)]),
             *_engines(mine, descriptors),
             *_loops(timeline, core),
         ]
@@ -172,21 +166,18 @@ def _write(timeline: Recording, writer: _Writer) -> None:
                     one.track = track
                 shown += lane
         for rank, (name, about, unit, values) in enumerate(_counters(timeline, core), len(tracks)):
-            track = writer.add_counter(name, group, about, rank, unit)
-            counters.append((track, values))
+            counters.append((writer.add_track(name, group, about, rank, unit), values))
     writer.write_slices(shown)
     for track, values in counters:
         writer.write_counter(track, values)
 
 
-def _launches(timeline: Recording, core: int) -> Iterator[_Track]:
-    if core:
-        return
+def _launches(timeline: Recording) -> _Track:
     found = []
     for number, kernel in enumerate(timeline.kernels):
         start, end = timeline.span_of_launch(number)
         found.append(_Slice(kernel, round(start), round(end), {"launch": number}))
-    yield "launches", "", found
+    return "launches", "", found
 
 
 def _engines(mine: list[tuple[Event, _Slice]], descriptors: list[_Slice]) -> Iterator[_Track]:

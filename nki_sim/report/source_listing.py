@@ -6,13 +6,10 @@ import ast
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nki_sim.base.source_text import lines_of
 from nki_sim.timeline.critical_path import critical_shares
-
-if TYPE_CHECKING:
-    from nki_sim.timeline.recording import Recording
+from nki_sim.timeline.recording import Recording
 
 _AROUND = 3  # lines shown before and after a line whose function is not found
 
@@ -65,12 +62,11 @@ def source_listing(timeline: Recording) -> list[File]:
             if warning.message not in messages:
                 messages.append(warning.message)
     order = sorted(found, key=lambda file: -sum(line.ns for line in found[file].values()))
-    return [File(_shown(file), os.path.basename(file), _parts(file, found[file])) for file in order]
-
-
-def _shown(file: str) -> str:
     here = os.getcwd() + os.sep
-    return file.removeprefix(here)
+    return [
+        File(file.removeprefix(here), os.path.basename(file), _parts(file, found[file]))
+        for file in order
+    ]
 
 
 def _parts(file: str, known: dict[int, Line]) -> list[list[Line]]:

@@ -16,22 +16,14 @@ def summary(timeline: Recording) -> dict[str, Any]:
     return {
         "modelled": True,  # except for the times of launches, which others measured
         **_of(timeline, "total_ns", "low_ns", "high_ns", "written_ns", "reordered_ns"),
-        "order_costs": [
-            {
-                **asdict(one),
-                "first": None if one.first is None else asdict(one.first),
-                "second": None if one.second is None else asdict(one.second),
-            }
-            for one in timeline.order_costs
-        ],
+        "order_costs": [asdict(one) for one in timeline.order_costs],
         "on_scalar": {
             name: {"scalar": scalar, "vector": vector}
             for name, (scalar, vector) in timeline.on_scalar.items()
         },
         **_of(timeline, "with_launches_ns", "launch_notes", "where"),
         "chips": [
-            {**asdict(chip), "ranges": [asdict(one) for one in chip.ranges]}
-            for chip in timeline.chips
+            {**asdict(chip), "ranges": [*map(asdict, chip.ranges)]} for chip in timeline.chips
         ],
         **_of(timeline, "launches", "kernels", "instructions"),
         "engine_busy_ns": dict(timeline.engine_busy_ns),
@@ -42,10 +34,7 @@ def summary(timeline: Recording) -> dict[str, Any]:
         "floors_ns": timeline.floors_ns(),
         **_of(timeline, "sbuf_peak_bytes", "psum_peak_banks"),
         "waived_rules": sorted(timeline.waived_rules),
-        "warnings": [
-            {**asdict(w), "source": None if w.source is None else asdict(w.source)}
-            for w in timeline.warnings
-        ],
+        "warnings": [asdict(one) for one in timeline.warnings],
         "critical_path": _path(timeline),
     }
 

@@ -7,9 +7,14 @@ import math
 from nki_sim.base.time_range import time_range
 
 
+def micro(text: str) -> str:
+    """Returns a text with the pages' unit µs where notes and terminals have us."""
+    return text.replace(" us", " µs")
+
+
 def time_text(ns: float) -> str:
     """Returns a modelled time as `time_range` does, with the sign of micro."""
-    return time_range(ns).replace(" us", " µs")
+    return micro(time_range(ns))
 
 
 def range_text(ns: float, low_ns: float, high_ns: float) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
 from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.layout import extent
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .accesses import region, separate
 from .hazards import overlaps
@@ -52,7 +53,7 @@ class Access:
         return f"{'writes' if self.is_write else 'reads'} it by {self.instruction}"
 
 
-class CoreState(LaunchState, Protocol):
+class CoreState(LaunchState):
     """The state of one of two programs, with its accesses to each shared tensor, by number."""
 
     accesses: dict[int, list[Access]]
@@ -155,8 +156,9 @@ def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
     """Returns whether some views of a storage in HBM share a byte with other views."""
     if not some or not others:
         return False
-    spans = [_span(t) for t in some + others]
-    low, high = min([s[0] for s in spans]), max([s[1] for s in spans])
+    sizes = [(t, dtypes.itemsize(t.dtype)) for t in some + others]
+    low = min([t.offset * size for t, size in sizes])
+    high = max([(t.offset + extent(t.shape, t.strides)) * size for t, size in sizes])
     if high - low > _COMPARED_BYTES:
         return True
     flags = np.zeros(high - low, np.bool_)
@@ -170,11 +172,6 @@ def _bytes_of(t: NkiTensor, flags: Array, low: int) -> Any:
     size = dtypes.itemsize(t.dtype)
     strides = (*[s * size for s in t.strides], 1)
     return np.ndarray((*t.shape, size), np.bool_, flags, t.offset * size - low, strides)
-
-
-def _span(t: NkiTensor) -> tuple[int, int]:
-    size = dtypes.itemsize(t.dtype)
-    return t.offset * size, (t.offset + extent(t.shape, t.strides)) * size
 
 
 class _Order:

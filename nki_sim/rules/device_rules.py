@@ -21,7 +21,8 @@ from nki_sim.errors import Break
 from nki_sim.hardware import REGISTERS
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.views.tensor import NkiTensor, coalesce
+from nki_sim.views.strides import coalesce
+from nki_sim.views.tensor import NkiTensor
 
 
 @dataclass(frozen=True)

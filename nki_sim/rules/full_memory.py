@@ -9,7 +9,7 @@ from pathlib import Path
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.views.tensor import Storage
+from nki_sim.views.storage import Storage
 
 _SHOWN = 4  # kinds of tiles
 

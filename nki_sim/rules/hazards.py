@@ -25,7 +25,7 @@ def note_accesses(
     waits: list[Wait], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
     """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
-    is_dma, stream = issue.engine == "dma", issue.stream
+    is_dma, stream = issue.engine == "dma", issue.queue
     # Transfers, and some passes of the Tensor engine, end in another order than they begin.
     user = n if is_dma or issue.may_overtake else stream
     for t in reads:

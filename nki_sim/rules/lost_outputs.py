@@ -13,7 +13,8 @@ from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import NkiValidationError, shown
 from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.instructions.origins import name_and_text
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 RULE = "lost-output"
 _MOST = 4

@@ -9,6 +9,7 @@ bounds of loops are not counted, because no document says which engines hold the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from nki_sim import hardware
@@ -52,27 +53,18 @@ def _engine(issue: Issue) -> str | None:
 
 def check(session: LaunchState) -> None:
     """Raises or warns if more registers of an engine are in use at once than it has."""
-    if len(session.lives) * 2 <= hardware.REGISTERS:
+    most = hardware.REGISTERS
+    if len(session.lives) * 2 <= most:
         return
     for engine, name in ENGINE_NAMES.items():
         changes: list[tuple[int, int, int]] = []
         for life in session.lives:
             if engine in life.last and life.since is not None:
                 changes += (life.since, 1, life.width), (life.last[engine], 2, -life.width)
-        in_use = 0
-        for n, _, change in sorted(changes):
-            in_use += change
-            if in_use > hardware.REGISTERS:
-                most = _most(changes)
-                value = f"{most} on {name}"
-                broken = Break("live-registers", "the number of registers in use at once", value)
-                session.broke("kernel", broken, n)
-                break
-
-
-def _most(changes: list[tuple[int, int, int]]) -> int:
-    most = in_use = 0
-    for _, _, change in sorted(changes):
-        in_use += change
-        most = max(most, in_use)
-    return most
+        changes.sort()
+        in_use = list(itertools.accumulate([change for _, _, change in changes]))
+        too_many = [n for (n, _, _), count in zip(changes, in_use, strict=True) if count > most]
+        if too_many:
+            value = f"{max(in_use)} on {name}"
+            broken = Break("live-registers", "the number of registers in use at once", value)
+            session.broke("kernel", broken, too_many[0])

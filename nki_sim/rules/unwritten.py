@@ -14,7 +14,7 @@ from nki_sim.errors import SourceLine
 from nki_sim.instructions.instruction_notes import user_line
 from nki_sim.instructions.origins import name_and_text, short_place
 from nki_sim.views.shadow import Marks
-from nki_sim.views.tensor import Storage
+from nki_sim.views.storage import Storage
 
 _MOST_RUNS = 4
 

@@ -26,7 +26,6 @@ from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.rules.accesses import Joint, Wait, separate
 
 from .engines import Engines, Place
-from .free_memory import partition_bytes
 from .order_memory import Memory, Tile
 from .order_waits import OrderWaits
 from .waits import REUSED, circular
@@ -93,7 +92,7 @@ class CompilerOrder:
 
     def _add_tiles(self, session: LaunchState) -> None:
         """Notes the tiles of each instruction, where a memory is too small for all tiles."""
-        sizes = partition_bytes(session.chip)
+        sizes = session.partition_bytes
         holders = loops_of_tiles(session)
         held: dict[MemoryRegion, list[Tile]] = {memory: [] for memory in sizes}
         for storage in session.storages:
@@ -305,7 +304,7 @@ class CompilerOrder:
         last: dict[Any, int] = {}
         for n in sorted(tile.users, key=self._over.__getitem__):
             issue = self.issues[n]
-            last[n if issue.engine == "dma" or issue.may_overtake else issue.stream] = n
+            last[n if issue.engine == "dma" or issue.may_overtake else issue.queue] = n
         return self.found.joined([~n for n in last.values()], self._over)
 
     def _wait_across_engines(self) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from nki_sim.instructions.issue import Issue
 
 from .placed import Placed
-
-if TYPE_CHECKING:
-    from nki_sim.instructions.issue import Issue
 
 
 class Moved(NamedTuple):

@@ -6,11 +6,13 @@ at once than program order shows.
 
 from __future__ import annotations
 
+import itertools
+
 from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import Break
 from nki_sim.hardware import DMA_WRITTEN_BYTES
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.views.tensor import Storage
+from nki_sim.views.storage import Storage
 
 from .placed import Placed
 
@@ -29,14 +31,12 @@ def broken_dma_written(
             end = max(placed.end[first + n] for n in storage.last_users.values())
             changes.append((placed.start[first + storage.first_use], storage.free_bytes, storage))
             changes.append((end, -storage.free_bytes, storage))
-    live = peak = 0
-    culprit = None
-    for _, size, storage in sorted(changes, key=lambda change: change[:2]):
-        live += size
-        if live > peak:
-            peak, culprit = live, storage
-    if culprit is None or peak <= DMA_WRITTEN_BYTES:
+    changes.sort(key=lambda change: change[:2])
+    live = list(itertools.accumulate([size for _, size, _ in changes]))
+    peak = max(live, default=0)
+    if peak <= DMA_WRITTEN_BYTES:
         return None
+    culprit = changes[live.index(peak)][2]
     value = f"{peak} bytes a partition with {culprit.describe()}"
     what = "SBUF that DMA writes and that is live at once"
     return Break("dma-written-ahead", what, value), culprit.first_use

@@ -1,24 +1,47 @@
 """The waits of tiles that reuse the memory of earlier tiles.
 
-Tiles are assigned memory in program order. A tile waits until the tiles whose memory it reuses are
+The memory that was freed first is used first, as by a compiler that rotates buffers. Tiles are
+assigned memory in program order. A tile waits until the tiles whose memory it reuses are
 finished. Where a kernel gives tiles their addresses, they also wait for earlier tiles at these
 addresses, in whatever order the instructions run.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import FEW, Joint
+from nki_sim.rules.accesses import FEW, Joint, Wait
 
-from .free_memory import FreeMemory, partition_bytes
 from .waits import REUSED
+
+
+class FreeMemory:
+    """Pieces of free memory, each with waits for the last users of what was there before."""
+
+    def __init__(self, size: int) -> None:
+        self._pieces: deque[tuple[int, list[Any]]] = deque([(size, [])])
+
+    def take(self, size: int) -> list[Any]:
+        """Takes bytes, and returns waits for their last users."""
+        waits: list[Any] = []
+        while size > 0 and self._pieces:
+            available, users = self._pieces.popleft()
+            waits += users
+            if available > size:
+                self._pieces.appendleft((available - size, users))
+            size -= available
+        return waits
+
+    def release(self, size: int, waits: list[Wait]) -> None:
+        """Frees bytes, which the next user may overwrite when the waits are over."""
+        self._pieces.append((size, waits))
 
 
 def add_memory_waits(session: LaunchState) -> None:
     """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
-    sizes = partition_bytes(session.chip)
+    sizes = session.partition_bytes
     memories = {memory: FreeMemory(size) for memory, size in sizes.items()}
     trace = session.recorded()
     for n, change, storage in session.lifetimes:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nki_sim.rules.accesses import Wait
 
-from .free_memory import FreeMemory
+from .memory_reuse import FreeMemory
 
 
 class Tile:

@@ -125,7 +125,7 @@ class OrderWaits:
     def _stream(self, n: int) -> str:
         # "" stands for DMA, which has no order.
         issue = self._issues[n]
-        return "" if issue.engine == "dma" else issue.stream
+        return "" if issue.engine == "dma" else issue.queue
 
     def _keep_streams(self, users: list[int]) -> None:
         """Keeps each stream's order in a tile whose parts are tracked by themselves."""

@@ -16,44 +16,25 @@ from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.rules.accesses import separate
 
 from .engines import Engines, Place
-from .memory_over_time import TileUses
 from .reading import Core, Ordered, Reading
-from .schedule import Schedule, add_waits
 
-Meetings = list[tuple[int, int]]  # the two instructions of each core_barrier and sendrecv
+Meetings = Sequence[tuple[int, int]]  # the two instructions of each core_barrier and sendrecv
 _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
 
 
-class PairSchedule(Schedule):
-    """A `Schedule` of two cores: instruction n of the second is ``placed.second_begin`` + n."""
-
-    def __init__(self, sessions: Sequence[LaunchState], meetings: Meetings) -> None:
-        first, second = sessions
-        split = len(first.recorded())
-        for session in sessions:
-            add_waits(session)
-        compiled = [Ordered.as_compiled(one) for one in sessions]
-        written = [Ordered.as_written(one) for one in sessions]
-        self.names = [name for session in sessions for _, _, name in session.recorded()]
-        if first.notes is not None:
-            self.notes = [*first.notes, *(second.notes or ())]
-        banks = {split + n: taken for n, taken in second.banks.items()}
-        self._banks = [first.banks, banks]
-        end_ns = max(one.end_ns for one in compiled)
-        readings = [_reading(sessions, meetings, ordered) for ordered in (compiled, written)]
-        self._decide(first.chip, end_ns, *readings)
-        self._uses = [TileUses(session) for session in sessions]
-        self._check_dma_written(sessions)
-
-    def _engines(self, chip: NeuronCore) -> list[Engines]:
-        hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
-        return [_Engines(chip, hbm, banks) for banks in self._banks]
+def pair_engines(chip: NeuronCore, banks: list[dict[int, tuple[Hashable, ...]]]) -> list[Engines]:
+    """Returns the engines of both cores, with the PSUM banks that instructions use alone."""
+    hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
+    return [_Engines(chip, hbm, one) for one in banks]
 
 
-def _reading(
+def pair_reading(
     sessions: Sequence[LaunchState], meetings: Meetings, ordered: list[Ordered]
 ) -> Reading:
-    """Returns the instructions of both cores as one reading."""
+    """Returns the instructions of both cores as one reading.
+
+    Instruction n of the second core has the number of the first core's instructions + n.
+    """
     one, other = ordered
     split = len(one.issues)
     waits, wait_kinds = _separated(one)

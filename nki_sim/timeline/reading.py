@@ -286,36 +286,12 @@ class Reading:
             issues = [new[id(issue)] for issue in issues]
         waits = self._taken_waits()
         cores = [copy.copy(core) for core in self.cores]
-        with _one_at_a_time if self._joints else nullcontext():  # joints belong to one placing
-            return self._place(chip, issues, waits, cores, engines)
-
-    def _taken_waits(self) -> list[list[Any]]:
-        """Returns the waits of each instruction, and keeps them as one list from then on.
-
-        A list for each instruction would be most of the objects that Python's garbage collector
-        goes through.
-        """
-        if self._lists is not None:
-            waits, self._lists = self._lists, None
-            self._waits = list(itertools.chain.from_iterable(waits))
-            self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
-            return waits
-        ends = self._ends_of_waits
-        return [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-    def _place(
-        self,
-        chip: NeuronCore,
-        issues: list[Issue],
-        waits: list[list[Wait]],
-        cores: list[Core],
-        engines: list[Engines],
-    ) -> Placed:
         for core, own in zip(cores, engines, strict=True):
             core.starts_on(own)
-        placing = _Placing(issues, waits, self.wait_kinds, self._joints)
-        for section in zip(*[core.sections for core in cores], strict=True):
-            placing.run_section(cores, section)
+        with _one_at_a_time if self._joints else nullcontext():  # joints belong to one placing
+            placing = _Placing(issues, waits, self.wait_kinds, self._joints)
+            for section in zip(*[core.sections for core in cores], strict=True):
+                placing.run_section(cores, section)
         last = max(cores, key=lambda core: core.begin)
         return Placed(
             chip=chip,
@@ -333,3 +309,17 @@ class Reading:
             loops=[loop for core in cores for loop in core.loops],
             busy={name: max(own.busy[name] for own in engines) for name in ENGINES},
         )
+
+    def _taken_waits(self) -> list[list[Any]]:
+        """Returns the waits of each instruction, and keeps them as one list from then on.
+
+        A list for each instruction would be most of the objects that Python's garbage collector
+        goes through.
+        """
+        if self._lists is not None:
+            waits, self._lists = self._lists, None
+            self._waits = list(itertools.chain.from_iterable(waits))
+            self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
+            return waits
+        ends = self._ends_of_waits
+        return [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]

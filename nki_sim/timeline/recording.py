@@ -15,7 +15,7 @@ from .dma_over_time import Moved, moved
 from .engines import ENGINES
 from .memory_over_time import OverTime, summed
 from .order_costs import OrderCost, order_costs
-from .pair_schedule import Meetings, PairSchedule
+from .pair_schedule import Meetings
 from .placed import LoopRun, Placed
 from .schedule import Schedule
 
@@ -119,8 +119,7 @@ class Recording:
 
         It has one session, or two, whose instructions with the numbers in ``meetings`` meet.
         """
-        is_pair = len(sessions) > 1
-        schedule = PairSchedule(sessions, meetings) if is_pair else Schedule(sessions[0])
+        schedule = Schedule(sessions, meetings)
         launches = self._launches
         placed = schedule.placed
         first = launches[-1].first + len(launches[-1].placed.issues) if launches else 0

@@ -9,16 +9,17 @@ queues (`reading`).
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 from nki_sim.hardware import UNEXPLAINED, NeuronCore
-from nki_sim.instructions.instruction_notes import Note
 from nki_sim.instructions.launch_state import LaunchState
 
 from .dma_written import broken_dma_written
 from .engines import Engines
 from .memory_over_time import Held, TileUses
 from .memory_reuse import add_address_waits
+from .pair_schedule import Meetings, pair_engines, pair_reading
 from .placed import Placed
 from .reading import Ordered, Reading
 from .waits import DEPENDS_ON
@@ -37,26 +38,35 @@ def add_waits(session: LaunchState) -> None:
 class Schedule:
     """The times of one launch, and what prices by other readings need.
 
+    The launch has one session, or two, whose instructions with the numbers in ``meetings`` meet.
+
     Attributes:
         as_written: when each instruction runs if the compiler keeps program order.
         placed: the same for the order that is the price: the compiler's, where that is faster.
-        names: the names that the kernel gives the instructions.
+        names: the names that the kernel gives the instructions, those of the second core last.
         notes: one for each instruction, if the launch has taken notes, or None.
     """
 
-    notes: list[Note] | None = None
-
-    def __init__(self, session: LaunchState) -> None:
-        self.notes = session.notes
-        self.names = [name for _, _, name in session.recorded()]
-        self._banks = [session.banks]
-        add_waits(session)
-        compiled, written = Ordered.as_compiled(session), Ordered.as_written(session)
-        self._decide(
-            session.chip, compiled.end_ns, compiled.reading(session), written.reading(session)
-        )
-        self._uses = [TileUses(session)]
-        self._check_dma_written([session])
+    def __init__(self, sessions: Sequence[LaunchState], meetings: Meetings = ()) -> None:
+        first = sessions[0]
+        for session in sessions:
+            add_waits(session)
+        compiled = [Ordered.as_compiled(session) for session in sessions]
+        written = [Ordered.as_written(session) for session in sessions]
+        self.names = [name for session in sessions for _, _, name in session.recorded()]
+        notes = [session.notes or [] for session in sessions]
+        self.notes = None if first.notes is None else list(itertools.chain(*notes))
+        split = len(first.recorded())
+        banks = [{split + n: held for n, held in one.banks.items()} for one in sessions[1:]]
+        self._banks = [first.banks, *banks]
+        end_ns = max(one.end_ns for one in compiled)
+        if len(sessions) == 1:
+            readings = [ordered[0].reading(first) for ordered in (compiled, written)]
+        else:
+            readings = [pair_reading(sessions, meetings, one) for one in (compiled, written)]
+        self._decide(first.chip, end_ns, *readings)
+        self._uses = [TileUses(session) for session in sessions]
+        self._check_dma_written(sessions)
 
     def _decide(self, chip: NeuronCore, end_ns: float, compiled: Reading, written: Reading) -> None:
         """Places both readings, and keeps the faster one as the price.
@@ -91,6 +101,8 @@ class Schedule:
         ]
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
+        if len(self._banks) > 1:
+            return pair_engines(chip, self._banks)
         return [Engines(chip, self._banks[0])]
 
     @functools.cached_property

@@ -27,11 +27,6 @@ _WHILE = re.compile(r"\s*while\s+[\w.]+\s*:")
 _UNKNOWN = "a register's value is not known while the kernel is built"
 
 
-def _note_test(goes_on: bool) -> None:
-    # `while reg:` is a loop on the device, which both programs must run alike.
-    active().enters_loop("while", int(goes_on))
-
-
 class Life:
     """A register's time from a write on: the engines that need it, each with its last use.
 
@@ -115,7 +110,8 @@ class VirtualRegister(RunTimeValue):
         if not _WHILE.match(line):
             rule = "so it has a truth value in `while reg:` only: use nl.while_loop"
             raise TypeError(f"{_UNKNOWN}, {rule}")
-        _note_test(self.value != 0)
+        # `while reg:` is a loop on the device, which both programs must run alike.
+        active().enters_loop("while", int(self.value != 0))
         return self.value != 0
 
     def __eq__(self, other: object) -> bool:

@@ -82,7 +82,7 @@ class NkiScalar(RunTimeValue):
     def _with(self, other: object, operator: str) -> NkiScalar:
         value = _OPERATORS[operator](self.check_is_alive().value, self._number(other))
         operand = other.recorded if isinstance(other, NkiScalar) else ("int", other)
-        return _made(value, self, (operator, self.recorded, operand))
+        return _made(self._session, value, self.dtype, (operator, self.recorded, operand))
 
     def _number(self, other: object) -> int:
         """Returns the other operand; raises TypeError unless it is an int or of the same dtype."""
@@ -129,16 +129,13 @@ class NkiScalar(RunTimeValue):
         self._number(other)
         if self.dtype == "int64":
             raise TypeError("NkiScalars of int64 cannot be compared, as the compiler refuses it")
-        return _made(0, self, ("comparison",), is_comparison=True)
+        return _made(self._session, 0, self.dtype, ("comparison",), is_comparison=True)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compare
     __eq__ = __ne__ = _compare
     __hash__ = object.__hash__
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError(self._instead)
-
-    __index__ = __bool__ = _refuse
+    __index__ = __bool__ = RunTimeValue._refuse
 
     def __repr__(self) -> str:
         return f"NkiScalar({self._state}, {self.dtype})"
@@ -155,30 +152,19 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 def scalar(session: Launch, value: int, dtype: str = "int32") -> NkiScalar:
     """Returns a scalar that was loaded, or that is passed to the body of a loop."""
     session.scalars_made += 1
+    return _made(session, value, dtype, session.scalars_made)
+
+
+def _made(
+    session: Launch, value: int, dtype: str, recorded: Recorded, is_comparison: bool = False
+) -> NkiScalar:
     made = NkiScalar.__new__(NkiScalar)
-    _set(made, wrapped(value, dtype), dtype, session, session.scalars_made)
-    return made
-
-
-def _made(value: int, of: NkiScalar, recorded: Recorded, is_comparison: bool = False) -> NkiScalar:
-    made = NkiScalar.__new__(NkiScalar)
-    _set(made, wrapped(value, of.dtype), of.dtype, of._session, recorded, is_comparison)
-    return made
-
-
-def _set(
-    made: NkiScalar,
-    value: int,
-    dtype: str,
-    session: Launch,
-    recorded: Recorded,
-    is_comparison: bool = False,
-) -> None:
-    values = {"_state": value, "dtype": dtype, "recorded": recorded}
+    values = {"_state": wrapped(value, dtype), "dtype": dtype, "recorded": recorded}
     values["life"] = Life(session.count if type(recorded) is int else None, BITS[dtype] // 32)
     values |= {"_is_comparison": is_comparison, "_session": session, "_scope": session.loop_scope}
     for name, held in values.items():
         object.__setattr__(made, name, held)
+    return made
 
 
 def wrapped(value: int, dtype: str) -> int:

@@ -83,3 +83,18 @@ def _flags(state: Array, t: NkiTensor) -> Any:
         return np.ndarray(t.shape, np.bool_, state, t.offset, t.strides)
     strides = (*[s * each for s in t.strides], 1)
     return np.ndarray((*t.shape, each), np.bool_, state, t.offset * each, strides)
+
+
+def written_by_matmul(t: NkiTensor) -> Any:
+    """Returns True, False or a mask of the view's elements that a matmul wrote last."""
+    return marks(t.storage.matmul_written, t)
+
+
+def note_matmul(t: NkiTensor) -> None:
+    """Notes that a matmul wrote ``t``."""
+    t.storage.matmul_written = marked(t.storage.matmul_written, t)
+
+
+def note_other(t: NkiTensor, where: Array | None = None) -> None:
+    """Notes that another instruction wrote ``t``, or its elements in the mask ``where``."""
+    t.storage.matmul_written = marked(t.storage.matmul_written, t, False, where)

@@ -7,7 +7,6 @@ their views is the partition and strides[0] is the free size. Views never copy.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import re
@@ -24,13 +23,24 @@ from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.running import active
 from nki_sim.base.source_text import line_of
 from nki_sim.base.tensor_arithmetic import no_attribute
-from nki_sim.errors import NkiValidationError
 
 from .access_patterns import first_element, index_steps
+from .indices import (
+    Indirection,
+    check_range,
+    expanded,
+    fail,
+    inferred,
+    integer_index,
+    slice_bounds,
+)
 from .layout import CAPACITY, IN_HBM, Layout, Place, extent, layout_of
+from .nki_object import NKIObject
 from .no_arithmetic import NoArithmetic
 from .register import RunTimeValue
 from .scalar import check_offset
+from .storage import Storage
+from .strides import merged_dims, reshaped, row_major
 
 Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
@@ -52,168 +62,12 @@ _NO_DATA = (
 )
 
 
-class NKIObject:
-    """Base class of user-defined classes in kernels.
-
-    As with the compiler (NKI Language Guide, "Class Support"), a subclass without ``__init__`` is
-    given one, whose arguments are the annotated fields and class attributes. A field without a
-    default is None. The generated ``__init__`` calls ``__post_init__``.
-    """
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
-        inherited = cls.__init__ is not object.__init__
-        written = inherited and not hasattr(cls.__init__, "__nki_fields__")
-        if "__init__" not in cls.__dict__ and not written:
-            cls.__init__ = _field_initializer(cls)  # type: ignore[method-assign]
-
-    def __post_init__(self) -> None:
-        """Called by the generated ``__init__``."""
-
-
-def _field_initializer(cls: type) -> Any:
-    fields: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        if base is object or base is NKIObject:
-            continue
-        for name in base.__dict__.get("__annotations__", {}):
-            fields[name] = base.__dict__.get(name)
-        for name, value in base.__dict__.items():
-            if not name.startswith("_") and not callable(value) and not hasattr(value, "__get__"):
-                fields[name] = value
-
-    names, defaults = list(fields), tuple(fields.values())
-    field_kind = dataclasses.Field
-    # Not by setattr: the __setattr__ of @dataclass(frozen=True) refuses every assignment.
-    assign = object.__setattr__
-
-    def __init__(self: Any, *args: object, **kwargs: object) -> None:
-        if len(args) > len(names) or not kwargs.keys() <= fields.keys():
-            unknown = sorted(set(kwargs) - set(names))
-            wrong = f"the unknown keywords {unknown}" if unknown else f"{len(args)} arguments"
-            raise TypeError(
-                f"{cls.__name__} was called with {wrong}; its arguments are {', '.join(names)}"
-            )
-        values: Any = args + defaults[len(args) :]
-        if kwargs:
-            values = {**dict(zip(names, values, strict=True)), **kwargs}.values()
-        for name, value in zip(names, values, strict=True):
-            assign(self, name, _default(value) if type(value) is field_kind else value)
-        self.__post_init__()
-
-    __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
-    return __init__
-
-
-def _default(value: Any) -> Any:
-    # What ``dataclasses.field(...)`` stands for.
-    if value.default_factory is not dataclasses.MISSING:
-        return value.default_factory()
-    return None if value.default is dataclasses.MISSING else value.default
-
-
 class DynamicSlice:
     """``nl.ds(start, size)``: ``size`` elements from ``start``, an int or a register."""
 
     def __init__(self, start: int | RunTimeValue | NkiTensor, size: int) -> None:
         self.start = start
         self.size = size
-
-
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Indirection:
-    """An index of a view that is known only at run time.
-
-    The kind is "scalar" for one index, or "vector" for one index for each partition.
-    """
-
-    kind: str
-    index: Any  # a register or an SBUF tile
-    step: int  # the number of elements that an index of 1 moves the address
-    count: int  # legal indices are 0 to count - 1
-
-
-@dataclasses.dataclass(eq=False, slots=True)
-class Storage:
-    """The memory behind a tensor, and what the simulator tracks about this memory."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    buffer: MemoryRegion
-    name: str
-    free_bytes: int = dataclasses.field(init=False)
-    size_bytes: int = dataclasses.field(init=False)
-    held_bytes: int = dataclasses.field(init=False)  # free_bytes, with what PSUM adds
-    start_partition: int = 0
-    address: int | None = None  # byte in the partition, for an explicit placement
-    data: Array | None = None  # uint8; None in a dry run
-    fresh: np.dtype[Any] | None = None  # NumPy type of data that is not yet filled
-    written: Any = False  # shadow memory: True, False or flags
-    matmul_written: Any = False  # PSUM only: where a matmul may accumulate
-    # PSUM: number of terms, by bank and group
-    groups: dict[int, dict[Any, int]] = dataclasses.field(default_factory=dict)
-    is_argument: bool = False
-    is_dma_written: bool = False
-    scope: Any = None  # the loop body that allocated it
-    first_use: int = -1  # instruction numbers
-    last_use: int = -1
-    # Accesses that later ones may have to wait for, each as (view, instruction, stream).
-    writes: dict[Any, tuple[NkiTensor, int, str]] = dataclasses.field(default_factory=dict)
-    reads: dict[Any, tuple[NkiTensor, int, str]] = dataclasses.field(default_factory=dict)
-    joints: list[Any] = dataclasses.field(default_factory=list)  # waits for many of them
-    last_users: dict[str | int, int] = dataclasses.field(default_factory=dict)
-    # In order: n where instruction n reads it, ~n where instruction n writes it.
-    accesses: list[int] = dataclasses.field(default_factory=list)
-    is_tracked_whole: bool = False  # whether dependencies are tracked for the whole tile
-
-    def __post_init__(self) -> None:
-        self.free_bytes, self.size_bytes = _sizes(self.shape, self.dtype, self.buffer in ON_CHIP)
-        self.held_bytes = self.free_bytes
-
-    def allocate(self, np_type: np.dtype[Any]) -> None:
-        """Allocates memory, which is filled later: at the first read or partial write."""
-        self.data = np.empty(math.prod(self.shape) * np_type.itemsize, np.uint8)
-        self.fresh = np_type
-
-    def fill(self) -> None:
-        """Sets every element of fresh memory to the value that unwritten memory reads as."""
-        assert self.data is not None and self.fresh is not None
-        self.data.view(self.fresh)[...] = dtypes.fresh_value(self.dtype)
-        self.fresh = None
-
-    def users(self) -> list[int]:
-        """Returns the numbers of the instructions in ``accesses``, each once, in order."""
-        return list(dict.fromkeys([n if n >= 0 else ~n for n in self.accesses]))
-
-    def shares_memory(self, other: Storage) -> bool:
-        """Returns whether two tiles to which the kernel gives addresses share memory."""
-        assert self.address is not None and other.address is not None
-        return (
-            self.buffer is other.buffer
-            and self.start_partition < other.start_partition + other.shape[0]
-            and other.start_partition < self.start_partition + self.shape[0]
-            and self.address < other.address + other.free_bytes
-            and other.address < self.address + self.free_bytes
-        )
-
-    def describe(self) -> str:
-        """Returns a short text for messages."""
-        label = f" {self.name!r}" if self.name else ""
-        shape = "x".join(map(str, self.shape))
-        return f"{self.buffer.value} tile{label} {shape} {self.dtype}"
-
-
-@functools.lru_cache(4096)
-def _sizes(shape: tuple[int, ...], dtype: str, is_on_chip: bool) -> tuple[int, int]:
-    # Of a partition, or of all of a tensor in HBM; and of all.
-    size = math.prod(shape) * dtypes.itemsize(dtype)
-    return (size // shape[0], size) if is_on_chip else (size, size)
-
-
-def _fail(operand: str, value: object, rule: str) -> NkiValidationError:
-    return NkiValidationError("NkiTensor", operand, value, rule)
 
 
 class NkiTensor(NoArithmetic, NKIObject):
@@ -261,12 +115,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         if storage is not None and name:
             storage.name = name
 
-    def _view(
-        self,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        offset: int,
-    ) -> NkiTensor:
+    def _view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> NkiTensor:
         """Returns a view of the same storage and dtype."""
         place = _place(self.storage, self.buffer, offset, self._free)
         if self._dynamic is not None:
@@ -274,6 +123,19 @@ class NkiTensor(NoArithmetic, NKIObject):
         is_exact = self._layout.is_exact
         layout = layout_of(shape, strides, self.dtype, is_exact, self._free, place)
         return self._seen(layout, offset)
+
+    def _with_dims(
+        self,
+        first: int,
+        end: int,
+        sizes: tuple[int, ...] = (),
+        strides: tuple[int, ...] = (),
+        distance: int = 0,
+    ) -> NkiTensor:
+        """Returns a view with other dimensions in place of those from ``first`` to ``end``."""
+        shape = self.shape[:first] + sizes + self.shape[end:]
+        strides = self.strides[:first] + strides + self.strides[end:]
+        return self._view(shape, strides, self.offset + distance)
 
     def _seen(self, layout: Layout, offset: int) -> NkiTensor:
         """Returns a view of the same storage. Every method that makes a view calls this one."""
@@ -349,14 +211,14 @@ class NkiTensor(NoArithmetic, NKIObject):
         value = self.storage.describe() if self.storage else "a tensor"
         caller = sys._getframe(1)
         if _WHILE.match(line_of(caller.f_code.co_filename, caller.f_lineno)):
-            raise _fail("the operand of bool()", value, rule)
+            raise fail("the operand of bool()", value, rule)
         active().warn("NkiTensor", "the operand of bool()", value, rule)
         return True
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float)):
             rule = "a tensor's elements are not known while the kernel is built: use nl.equal"
-            raise _fail(f"what is compared with {other}", self.storage.describe(), rule)
+            raise fail(f"what is compared with {other}", self.storage.describe(), rule)
         return NotImplemented
 
     __hash__ = object.__hash__
@@ -432,9 +294,9 @@ class NkiTensor(NoArithmetic, NKIObject):
         shape, strides = self.shape, self.strides
         ndim = len(shape)
         if Ellipsis in key or len(key) < ndim:
-            key = _expand_key(key, ndim)
+            key = expanded(key, ndim)
         if len(key) > ndim:
-            raise _fail("the index", key, f"it has more entries than the shape {shape}")
+            raise fail("the index", key, f"it has more entries than the shape {shape}")
         on_chip = self._free != 0
         new_shape: list[int] = []
         new_strides: list[int] = []
@@ -443,10 +305,10 @@ class NkiTensor(NoArithmetic, NKIObject):
         for dim, item in enumerate(key):
             n, stride = shape[dim], strides[dim]
             if type(item) is slice:
-                start, stop, step = _slice_bounds(item, n, dim, shape)
+                start, stop, step = slice_bounds(item, n, dim, shape)
                 count = -(-(stop - start) // step)
                 if on_chip and dim == 0 and step > 1 and count > 1:
-                    raise _fail(_PARTITION_INDEX, f"{start}:{stop}:{step}", _PARTITION_STEP)
+                    raise fail(_PARTITION_INDEX, f"{start}:{stop}:{step}", _PARTITION_STEP)
                 offset += start * stride
                 new_shape.append(count)
                 new_strides.append(stride * step)
@@ -459,7 +321,7 @@ class NkiTensor(NoArithmetic, NKIObject):
                 else:
                     start = integer("nl.ds", "start", item.start, "must be an int or a register")
                 size = integer("nl.ds", "size", size)
-                _check_range(start, start + size, n, dim, shape)
+                check_range(start, start + size, n, dim, shape)
                 offset += start * stride
                 new_shape.append(size)
                 new_strides.append(stride)
@@ -467,7 +329,7 @@ class NkiTensor(NoArithmetic, NKIObject):
                 self._check_dynamic(dim, item, dynamic)
                 dynamic = (dim, item, n)
             else:
-                index = _integer_index(item, n, dim, shape)
+                index = integer_index(item, n, dim, shape)
                 offset += index * stride
                 if dim == 0 and on_chip:
                     new_shape.append(1)
@@ -478,7 +340,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         gathers = self._dynamic is not None and self._dynamic.kind == "vector"
         if gathers and key[0] not in (slice(None), slice(0, shape[0]), slice(0, shape[0], 1)):
             rule = "vector_select has chosen this dimension, which cannot be indexed again"
-            raise _fail("the index of dimension 0", key[0], rule)
+            raise fail("the index of dimension 0", key[0], rule)
         view = self._view(tuple(new_shape), tuple(new_strides), offset)
         if dynamic is not None:
             dim, start, n = dynamic
@@ -492,7 +354,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         start, end, step = integers("NkiTensor.slice", "bounds", bounds, "must be ints")
         if not 0 <= start < end <= self.shape[dim] or step < 1:
             rule = f"must satisfy 0 <= start < end <= {self.shape[dim]} and step >= 1"
-            raise _fail(f"(start, end, step) of slice(dim={dim})", bounds, rule)
+            raise fail(f"(start, end, step) of slice(dim={dim})", bounds, rule)
         key: list[Any] = [slice(None)] * self.ndim
         key[dim] = slice(start, end, step)
         return self[tuple(key)]
@@ -505,38 +367,30 @@ class NkiTensor(NoArithmetic, NKIObject):
         dim = self._dim(dim)
         if isinstance(index, (NkiTensor, RunTimeValue)):
             if self._dynamic is not None:
-                raise _fail("the index of select", "dynamic", _ONE_DYNAMIC)
+                raise fail("the index of select", "dynamic", _ONE_DYNAMIC)
             if self._free and dim == 0:
                 rule = "the partition dimension needs an index known at compile time"
-                raise _fail("the index of select(dim=0)", "dynamic", rule)
-            shape, strides = _without(self.shape, dim), _without(self.strides, dim)
-            view = self._view(shape, strides, self.offset)
-            count = self.shape[dim]
-            return view._with_dynamic(Indirection("scalar", index, self.strides[dim], count), self)
+                raise fail("the index of select(dim=0)", "dynamic", rule)
+            found = Indirection("scalar", index, self.strides[dim], self.shape[dim])
+            return self._with_dims(dim, dim + 1)._with_dynamic(found, self)
         if self._leads and dim == 0:
             rule = "select cannot remove the partition dimension: index it by a slice, x[3:4]"
-            raise _fail("the index of select(dim=0)", index, rule)
-        index = _integer_index(index, self.shape[dim], dim, self.shape, lowest=0)
-        return self._view(
-            _without(self.shape, dim),
-            _without(self.strides, dim),
-            self.offset + index * self.strides[dim],
-        )
+            raise fail("the index of select(dim=0)", index, rule)
+        index = integer_index(index, self.shape[dim], dim, self.shape, lowest=0)
+        return self._with_dims(dim, dim + 1, distance=index * self.strides[dim])
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Returns a view of an HBM tensor with row ``vector_offset[p]`` for partition ``p``."""
         if dim != 0:
-            raise _fail("dim of vector_select", dim, "must be 0")
+            raise fail("dim of vector_select", dim, "must be 0")
         if not isinstance(vector_offset, NkiTensor):
             rule = "must be a tensor of indices in SBUF"
-            raise _fail("vector_offset of vector_select", repr(vector_offset), rule)
+            raise fail("vector_offset of vector_select", repr(vector_offset), rule)
         if self._free:
             rule = "vector_select needs a tensor in HBM"
-            raise _fail("the tensor's memory", self.buffer.value, rule)
+            raise fail("the tensor's memory", self.buffer.value, rule)
         if self._dynamic is not None:
-            raise _fail("the tensor of vector_select", "an indirect view", _ONE_DYNAMIC)
-        if not isinstance(vector_offset, NkiTensor):
-            raise _fail("the dynamic index", repr(vector_offset), "must be a tile of indices")
+            raise fail("the tensor of vector_select", "an indirect view", _ONE_DYNAMIC)
         shape = (vector_offset.shape[0],) + self.shape[1:]
         view = self._view(shape, self.strides, self.offset)
         found = Indirection("vector", vector_offset, self.strides[0], self.shape[0])
@@ -562,27 +416,29 @@ class NkiTensor(NoArithmetic, NKIObject):
                 stride is not the storage's free size; or, in strict mode, AWS's documents disagree.
         """
         known = None
-        if scalar_offset is vector_offset is dtype is None and self._is_whole():
+        is_whole = self.offset == 0 and self._layout.packed_bytes == self.storage.size_bytes
+        is_static = scalar_offset is vector_offset is dtype is self._dynamic is None
+        if is_static and is_whole:  # the elements as they were allocated
             known = _known_pattern(pattern, offset)
             if known is not None and known in self._layout.indexed:
                 layout, distance = self._layout.indexed[known]
                 return self._seen(layout, distance)
         if scalar_offset is not None and vector_offset is not None:
             rule = "ap accepts at most one of scalar_offset and vector_offset"
-            raise _fail("the dynamic index of ap", "given twice", rule)
+            raise fail("the dynamic index of ap", "given twice", rule)
         if self._dynamic is not None:
             rule = f"{_ONE_DYNAMIC}, and no ap after it"
-            raise _fail("the tensor of ap", "an indirect view", rule)
+            raise fail("the tensor of ap", "an indirect view", rule)
         base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
         strides, shape = _pattern(pattern)
         more = 0 if offset is None else integer("NkiTensor", "offset of ap", offset)
         view = base._view(shape, strides, first_element(base, more))
         if not shape or min(shape) < 1 or min(strides) < 0:
             rule = "must have counts of at least 1 and strides of at least 0"
-            raise _fail("pattern of ap", pattern, rule)
+            raise fail("pattern of ap", pattern, rule)
         if view._free and shape[0] > 1 and strides[0] != view._free:
             rule = f"the partition stride must be the storage's free size {view._free}"
-            raise _fail("pattern of ap", pattern, rule)
+            raise fail("pattern of ap", pattern, rule)
         if scalar_offset is None and vector_offset is None:
             view._check_inside(pattern)
             if known is not None:
@@ -597,14 +453,14 @@ class NkiTensor(NoArithmetic, NKIObject):
         if vector_offset is not None and (self._free or indirect_dim != 0):
             rule = "vector_offset needs a tensor in HBM and indirect_dim=0"
             result = f"a view in {self.buffer.value} with indirect_dim={indirect_dim}"
-            raise _fail("the result of ap", result, rule)
+            raise fail("the result of ap", result, rule)
         for name, value in (("scalar_offset", scalar_offset), ("vector_offset", vector_offset)):
             if not isinstance(value, (NkiTensor, RunTimeValue, type(None))):
                 rule = "must be a tensor in SBUF or a register: pass an int in offset instead"
-                raise _fail(f"{name} of ap", repr(value), rule)
+                raise fail(f"{name} of ap", repr(value), rule)
         indirect_dim = integer("NkiTensor", "indirect_dim of ap", indirect_dim)
         if self._free and indirect_dim == 0:
-            raise _fail("indirect_dim of ap", indirect_dim, _NO_PARTITION)
+            raise fail("indirect_dim of ap", indirect_dim, _NO_PARTITION)
         kind = "scalar" if vector_offset is None else "vector"
         index = scalar_offset if vector_offset is None else vector_offset
         step, count = index_steps(self, indirect_dim, kind == "vector")
@@ -614,66 +470,55 @@ class NkiTensor(NoArithmetic, NKIObject):
         """Reorders dimensions; the partition dimension stays first."""
         dims = integers("NkiTensor", "dims of permute", dims)
         if sorted(dims) != list(range(self.ndim)):
-            rule = f"must be a permutation of 0 to {self.ndim - 1}"
-            raise _fail("dims of permute", dims, rule)
+            raise fail("dims of permute", dims, f"must be a permutation of 0 to {self.ndim - 1}")
         if self._leads and dims[0] != 0:
             rule = "dims[0] must be 0, because the partition dimension stays first"
-            raise _fail("dims of permute", dims, rule)
-        return self._view(
+            raise fail("dims of permute", dims, rule)
+        shape, strides = (
             tuple([self.shape[d] for d in dims]),
             tuple([self.strides[d] for d in dims]),
-            self.offset,
         )
+        return self._view(shape, strides, self.offset)
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         """Repeats a dimension of size 1 ``size`` times."""
         dim = self._free_dim("broadcast", dim)
         if self.shape[dim] != 1:
             rule = "broadcast needs a dimension of size 1"
-            raise _fail(f"the size of dimension {dim}", self.shape[dim], rule)
-        shape, strides = list(self.shape), list(self.strides)
+            raise fail(f"the size of dimension {dim}", self.shape[dim], rule)
         if integer("NkiTensor", "size of broadcast", size) < 1:
-            raise _fail("size of broadcast", size, "must be at least 1")
-        shape[dim], strides[dim] = size, 0
-        return self._view(tuple(shape), tuple(strides), self.offset)
+            raise fail("size of broadcast", size, "must be at least 1")
+        return self._with_dims(dim, dim + 1, (size,), (0,))
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """Inserts a dimension of size 1 before ``dim``."""
         dim = integer("NkiTensor", "dim of expand_dim", dim)
         if self._leads and dim == 0:
             rule = "must not be 0 for a tensor in SBUF or PSUM, or after vector_select"
-            raise _fail("dim of expand_dim", dim, rule)
+            raise fail("dim of expand_dim", dim, rule)
         if not 0 <= dim <= self.ndim:
-            raise _fail("dim of expand_dim", dim, f"must be from 0 to {self.ndim}")
+            raise fail("dim of expand_dim", dim, f"must be from 0 to {self.ndim}")
         stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
-        return self._view(
-            self.shape[:dim] + (1,) + self.shape[dim:],
-            self.strides[:dim] + (stride,) + self.strides[dim:],
-            self.offset,
-        )
+        return self._with_dims(dim, dim, (1,), (stride,))
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Removes a dimension of size 1."""
         dim = self._free_dim("squeeze_dim", dim)
         if self.shape[dim] != 1:
             rule = "squeeze_dim needs a dimension of size 1"
-            raise _fail(f"the size of dimension {dim}", self.shape[dim], rule)
-        return self._view(_without(self.shape, dim), _without(self.strides, dim), self.offset)
+            raise fail(f"the size of dimension {dim}", self.shape[dim], rule)
+        return self._with_dims(dim, dim + 1)
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Splits one dimension; one entry of ``shape`` may be -1."""
         dim = self._dim(dim)
         what = f"shape of reshape_dim(dim={dim})"
-        sizes = _infer(integers("NkiTensor", what, shape), self.shape[dim], what)
+        sizes = inferred(integers("NkiTensor", what, shape), self.shape[dim], what)
         if self._leads and dim == 0 and len(sizes) != 1:
-            raise _fail(what, shape, "the partition dimension cannot be split")
+            raise fail(what, shape, "the partition dimension cannot be split")
         inner = self.strides[dim]
-        strides = tuple([inner * s for s in _row_major(sizes)])
-        return self._view(
-            self.shape[:dim] + sizes + self.shape[dim + 1 :],
-            self.strides[:dim] + strides + self.strides[dim + 1 :],
-            self.offset,
-        )
+        strides = tuple([inner * s for s in row_major(sizes)])
+        return self._with_dims(dim, dim + 1, sizes, strides)
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
         """Merges dimensions ``start_dim`` to ``end_dim`` (inclusive), which must be contiguous."""
@@ -681,18 +526,14 @@ class NkiTensor(NoArithmetic, NKIObject):
         end_dim = self._dim(end_dim)
         if end_dim < start_dim:
             rule = "start_dim must not exceed end_dim"
-            raise _fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
+            raise fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
         span = range(start_dim, end_dim + 1)
-        merged = _merge([(self.shape[d], self.strides[d]) for d in span])
+        merged = merged_dims([(self.shape[d], self.strides[d]) for d in span])
         if len(merged) > 1:
             rule = "these dimensions do not follow each other in memory, and a view copies nothing"
-            raise _fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
+            raise fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
         size, stride = merged[0]
-        return self._view(
-            self.shape[:start_dim] + (size,) + self.shape[end_dim + 1 :],
-            self.strides[:start_dim] + (stride,) + self.strides[end_dim + 1 :],
-            self.offset,
-        )
+        return self._with_dims(start_dim, end_dim + 1, (size,), (stride,))
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Returns a view of the same elements in another shape, without a copy."""
@@ -707,20 +548,20 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     def _reshaped(self, shape: tuple[int, ...]) -> NkiTensor:
         what = "shape of reshape"
-        sizes = _infer(integers("NkiTensor", what, shape), self.size, what)
+        sizes = inferred(integers("NkiTensor", what, shape), self.size, what)
         if self._leads and sizes[0] != self.shape[0]:
-            raise _fail(what, shape, f"the partition dimension must stay {self.shape[0]}")
+            raise fail(what, shape, f"the partition dimension must stay {self.shape[0]}")
         if self._leads:
-            rest = _reshape_strides(self.shape[1:], self.strides[1:], sizes[1:])
+            rest = reshaped(self.shape[1:], self.strides[1:], sizes[1:])
             strides = None if rest is None else (self.strides[0],) + rest
         else:
-            strides = _reshape_strides(self.shape, self.strides, sizes)
+            strides = reshaped(self.shape, self.strides, sizes)
         if strides is None:
             rule = (
                 f"the layout {self.get_pattern()}, as [stride, count], does not allow this shape "
                 f"without a copy"
             )
-            raise _fail(what, shape, rule)
+            raise fail(what, shape, rule)
         return self._view(sizes, strides, self.offset)
 
     def rearrange(
@@ -734,10 +575,10 @@ class NkiTensor(NoArithmetic, NKIObject):
             _check_names(pattern)
         if len(src_pattern) != self.ndim:
             rule = f"must have {self.ndim} entries, one for each dimension"
-            raise _fail("src_pattern of rearrange", src_pattern, rule)
+            raise fail("src_pattern of rearrange", src_pattern, rule)
         if not isinstance(fixed_sizes, (dict, type(None))):
             rule = "must be a dict of sizes by name"
-            raise _fail("fixed_sizes of rearrange", repr(fixed_sizes), rule)
+            raise fail("fixed_sizes of rearrange", repr(fixed_sizes), rule)
         known = dict(fixed_sizes or {})
         split = self
         names: list[str] = []
@@ -750,7 +591,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         flat = [n for g in dst_pattern for n in ((g,) if isinstance(g, str) else g)]
         if sorted(flat) != sorted(names):
             rule = f"must name each of the dimensions {names} once"
-            raise _fail("dst_pattern of rearrange", dst_pattern, rule)
+            raise fail("dst_pattern of rearrange", dst_pattern, rule)
         moved = split.permute(tuple([names.index(n) for n in flat]))
         for position, group in enumerate(dst_pattern):
             if not isinstance(group, str) and len(group) > 1:
@@ -762,20 +603,20 @@ class NkiTensor(NoArithmetic, NKIObject):
         target = dtypes.canonical(dtype)
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(target)
         if self._dynamic is not None:
-            raise _fail(_VIEW, target, "an indirect view cannot be reinterpreted")
+            raise fail(_VIEW, target, "an indirect view cannot be reinterpreted")
         if self.shape[-1] != 1 and self.strides[-1] != 1:
-            raise _fail(_VIEW, target, "the last dimension must be contiguous")
+            raise fail(_VIEW, target, "the last dimension must be contiguous")
         if self.shape[-1] * old % new or self.offset * old % new:
             rule = (
                 f"a last dimension of {self.shape[-1]} elements of {old} bytes from element "
                 f"{self.offset} on does not hold whole elements of {new} bytes"
             )
-            raise _fail(_VIEW, target, rule)
+            raise fail(_VIEW, target, rule)
         base = self._as_dtype(target)
         scaled = [s * old // new for s in self.strides[:-1]]
         if any(s * old % new for s in self.strides[:-1]):
             rule = f"the strides {self.strides} are not whole numbers of elements of {new} bytes"
-            raise _fail(_VIEW, target, rule)
+            raise fail(_VIEW, target, rule)
         shape = self.shape[:-1] + (self.shape[-1] * old // new,)
         return base._view(shape, tuple(scaled) + (1,), base.offset)
 
@@ -795,28 +636,22 @@ class NkiTensor(NoArithmetic, NKIObject):
         # Dimension 0 is the partition in SBUF, in PSUM, and after ``vector_select``.
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
 
-    def _is_whole(self) -> bool:
-        # As it was allocated, or with the same elements.
-        is_static = self._dynamic is None and self.offset == 0
-        return is_static and self._layout.packed_bytes == self.storage.size_bytes
-
     def _dim(self, dim: int) -> int:
         dim = integer("NkiTensor", "dim", dim)
         if not -self.ndim <= dim < self.ndim:
-            raise _fail("dim", dim, f"the shape {self.shape} has no such dimension")
+            raise fail("dim", dim, f"the shape {self.shape} has no such dimension")
         return dim % self.ndim
 
     def _free_dim(self, method: str, dim: int) -> int:
         dim = self._dim(dim)
         if self._leads and dim == 0:
             rule = "dimension 0 is the partition dimension, which this method cannot change"
-            raise _fail(f"dim of {method}", dim, rule)
+            raise fail(f"dim of {method}", dim, rule)
         return dim
 
     def _as_dtype(self, dtype: str) -> NkiTensor:
         if dtype != self.dtype and "int64" in (dtype, self.dtype):
-            rule = "no document says how to reinterpret bits to or from int64"
-            raise _fail(_VIEW, dtype, rule)
+            raise fail(_VIEW, dtype, "no document says how to reinterpret bits to or from int64")
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
         free, is_exact = self._free * old // new, dtypes.is_exact(dtype)
         offset = self.offset * old // new
@@ -828,42 +663,42 @@ class NkiTensor(NoArithmetic, NKIObject):
                 "under NKI_PRECISE_FP=0 the simulator stores low-precision dtypes as float32, "
                 "whose bits differ: set NKI_PRECISE_FP=1"
             )
-            raise _fail(_VIEW, dtype, rule)
+            raise fail(_VIEW, dtype, rule)
         return view
 
     def _check_dynamic(self, dim: int, index: object, earlier: object) -> None:
         if earlier is not None:
-            raise _fail("the dynamic index", index, _ONE_DYNAMIC)
+            raise fail("the dynamic index", index, _ONE_DYNAMIC)
         if self._free and dim == 0:
-            raise _fail("the index of dimension 0", index, _NO_PARTITION)
+            raise fail("the index of dimension 0", index, _NO_PARTITION)
 
     def _with_dynamic(self, found: Indirection, source: NkiTensor) -> NkiTensor:
         index, is_vector = found.index, found.kind == "vector"
         if source._dynamic is not None:
-            raise _fail("the dynamic index", found.kind, _ONE_DYNAMIC)
+            raise fail("the dynamic index", found.kind, _ONE_DYNAMIC)
         check_offset(index, self._free != 0)
         if is_vector and self.dtype != self.storage.dtype:
             value = f"{self.storage.dtype} as {self.dtype}"
             rule = "a vector_offset needs a tensor that is not reinterpreted"
-            raise _fail("the dtype under vector_offset", value, rule)
+            raise fail("the dtype under vector_offset", value, rule)
         if isinstance(index, NkiTensor):
             if index.buffer is not MemoryRegion.sbuf:
                 value = f"a tensor in {index.buffer.value}"
-                raise _fail("the dynamic index", value, "must be in SBUF")
+                raise fail("the dynamic index", value, "must be in SBUF")
             if index.dtype not in ("int32", "uint32"):
                 value = f"a tile of {index.dtype}"
-                raise _fail("the dynamic index", value, "must be int32 or uint32")
+                raise fail("the dynamic index", value, "must be int32 or uint32")
             if index._dynamic is not None:
                 rule = "must have an address known at compile time"
-                raise _fail("the dynamic index", "an indirect view", rule)
+                raise fail("the dynamic index", "an indirect view", rule)
             if not is_vector and index.size != 1:
                 value = f"a tile of shape {index.shape}"
-                raise _fail("the dynamic index", value, "must have one element")
+                raise fail("the dynamic index", value, "must have one element")
         elif is_vector or not isinstance(index, RunTimeValue):
             rule = (
                 "must be a tile of indices" if is_vector else "must be a register or an SBUF tile"
             )
-            raise _fail("the dynamic index", repr(index), rule)
+            raise fail("the dynamic index", repr(index), rule)
         self._dynamic = found
         return self._view(self.shape, self.strides, self.offset)
 
@@ -879,56 +714,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             inside = (self.offset + extent(self.shape, self.strides)) * size <= total
         if not inside or self.offset < 0:
             rule = f"with offset {self.offset} it reaches outside of {self.storage.describe()}"
-            raise _fail("pattern of ap", pattern, rule)
-
-
-MAX_ENUMERATED = 1 << 22  # the most offsets of an access pattern that are compared one by one
-
-
-def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Returns True if an access pattern touches an element twice, or is too large to tell."""
-    dims = sorted([(s, n) for n, s in zip(shape, strides, strict=True) if n > 1])
-    spans, span = [], 0
-    for stride, n in dims:
-        spans.append(span)
-        span += stride * (n - 1)
-    # A dimension whose stride exceeds the span of all inner dimensions cannot cause a repetition.
-    while dims and dims[-1][0] > spans[-1]:
-        dims.pop()
-        spans.pop()
-    if not dims:
-        return False
-    if math.prod([n for _, n in dims]) > MAX_ENUMERATED:
-        return True
-    offsets = np.zeros(1, np.int64)
-    for stride, n in dims:
-        offsets = (offsets[:, None] + stride * np.arange(n)).reshape(-1)
-    return len(np.unique(offsets)) < len(offsets)
-
-
-def coalesce(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Returns the same access as (count, stride) pairs, with adjacent dimensions merged."""
-    return _merge([(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]) or [(1, 1)]
-
-
-def _merge(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for n, stride in dims:
-        if merged and (n == 1 or merged[-1][0] == 1 or merged[-1][1] == n * stride):
-            outer, outer_stride = merged[-1]
-            merged[-1] = (outer * n, outer_stride if n == 1 and outer != 1 else stride)
-        else:
-            merged.append((n, stride))
-    return merged
-
-
-@functools.lru_cache(4096)
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
+            raise fail("pattern of ap", pattern, rule)
 
 
 def _place(storage: Storage, buffer: MemoryRegion, offset: int, free: int) -> Place:
@@ -950,46 +736,7 @@ def _dense(
 ) -> Layout:
     free = math.prod(shape[1:]) if buffer in ON_CHIP else 0
     place = (0, start, (0, address) if buffer is _PSUM else None, "") if free else IN_HBM
-    return layout_of(shape, _row_major(shape), dtype, is_exact, free, place)
-
-
-def _without(items: tuple[int, ...], dim: int) -> tuple[int, ...]:
-    return items[:dim] + items[dim + 1 :]
-
-
-def _expand_key(key: tuple[object, ...], ndim: int) -> tuple[Any, ...]:
-    spots = [i for i, item in enumerate(key) if item is Ellipsis]
-    if len(spots) > 1:
-        raise _fail("the index", key, "it may contain at most one Ellipsis")
-    if not spots:
-        return key + (slice(None),) * (ndim - len(key))
-    fill = (slice(None),) * (ndim - len(key) + 1)
-    return key[: spots[0]] + fill + key[spots[0] + 1 :]
-
-
-def _check_range(start: int, stop: int, n: int, dim: int, shape: tuple[int, ...]) -> None:
-    if not 0 <= start < stop <= n:
-        rule = f"it is empty or out of bounds for shape {shape}"
-        raise _fail(f"the index of dimension {dim}", f"{start}:{stop}", rule)
-
-
-def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    try:
-        start = 0 if item.start is None else as_index(item.start)
-        stop = n if item.stop is None else as_index(item.stop)
-        step = 1 if item.step is None else as_index(item.step)
-    except TypeError:
-        rule = "start, stop and step must be ints: write nl.ds(start, size) if start is a register"
-        raise _fail(f"the index of dimension {dim}", item, rule) from None
-    if start < 0:
-        start += n
-    if stop < 0:
-        stop += n
-    if step < 1:
-        raise _fail(f"the index of dimension {dim}", item, "its step must be at least 1")
-    if not 0 <= start < stop <= n:
-        _check_range(start, stop, n, dim, shape)
-    return start, stop, step
+    return layout_of(shape, row_major(shape), dtype, is_exact, free, place)
 
 
 def _known_pattern(pattern: Iterable[Sequence[int]], offset: object) -> tuple[Any, ...] | None:
@@ -1010,7 +757,7 @@ def _pattern(pattern: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], tuple[i
         return strides, tuple([as_index(count) for _, count in pattern])
     except (TypeError, ValueError):
         rule = "must be a list of [stride, count] pairs of ints"
-        raise _fail("pattern of ap", repr(pattern), rule) from None
+        raise fail("pattern of ap", repr(pattern), rule) from None
 
 
 def _check_names(pattern: object) -> None:
@@ -1020,48 +767,4 @@ def _check_names(pattern: object) -> None:
         names = group if isinstance(group, (list, tuple)) else (group,)
         if groups is not pattern or not all(isinstance(name, str) for name in names):
             rule = "must be a tuple of names or tuples of names"
-            raise _fail("a pattern of rearrange", repr(pattern), rule)
-
-
-def _integer_index(
-    item: object, n: int, dim: int, shape: tuple[int, ...], lowest: int | None = None
-) -> int:
-    if not hasattr(item, "__index__"):
-        rule = "must be an int, a slice, an Ellipsis or nl.ds(start, size)"
-        raise _fail(f"the index of dimension {dim}", repr(item), rule)
-    index = item.__index__()
-    if not (-n if lowest is None else lowest) <= index < n:
-        rule = f"it is out of bounds for shape {shape}"
-        raise _fail(f"the index of dimension {dim}", index, rule)
-    return int(index % n)
-
-
-def _infer(shape: tuple[int, ...], total: int, what: str) -> tuple[int, ...]:
-    if shape.count(-1) == 1:
-        known = -math.prod(shape)
-        if known > 0 and total % known == 0:
-            shape = tuple([total // known if n == -1 else n for n in shape])
-    if any(n < 1 for n in shape) or math.prod(shape) != total:
-        raise _fail(what, shape, f"the number of elements must stay {total}")
-    return shape
-
-
-def _reshape_strides(
-    shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    """Returns strides of ``target`` over the same elements, or None if a copy is needed."""
-    groups = coalesce(shape, strides)
-    out: list[int] = []
-    remaining, stride = groups.pop()
-    for n in reversed(target):
-        if n == 1:
-            out.append(stride)
-            continue
-        if remaining == 1 and groups:
-            remaining, stride = groups.pop()
-        if remaining % n:
-            return None
-        out.append(stride)
-        stride *= n
-        remaining //= n
-    return tuple(reversed(out))
+            raise fail("a pattern of rearrange", repr(pattern), rule)

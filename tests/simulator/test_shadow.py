@@ -15,7 +15,8 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.base.enums import MemoryRegion
 from nki_sim.views import shadow
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.storage import Storage
+from nki_sim.views.tensor import NkiTensor
 
 from .conftest import RULE, index, new, refuses, to_hbm
 
