@@ -116,6 +116,10 @@ class KindRecord(
         size = " x ".join(map(str, self.transformed))
         return f"{number_of(batch, self.unit)} of {size} points"
 
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        """Returns the shapes of a kernel's float32 inputs: one of real data, or two parts."""
+        return [(batch, *self.sizes)]
+
     def least_bytes(self, batch: int) -> int:
         """Returns the bytes of the input and the output, each read or written once."""
         raise NotImplementedError
