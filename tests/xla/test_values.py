@@ -6,6 +6,7 @@ import torch
 import trnfft
 from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
+from trnfft.backends import matmul
 from trnfft.base.devices import backend_for
 from trnfft.planner.accuracy import MAX_ERRORS
 
