@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import torch
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
 
 Parts = tuple[torch.Tensor, ...]
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Call(NamedTuple):
@@ -153,7 +154,7 @@ class Backend:
         return _reordered(self.c2c(parts, natural), radices[::-1])
 
 
-def without_views(function: Any, device: torch.device) -> Any:
+def without_views(function: Function, device: torch.device) -> Function:
     """Returns `function` for tensors on the device; on XLA it uses copies in place of views.
 
     torch_xla itself does this, but not inside a custom operator, where views of views have wrong
@@ -161,7 +162,7 @@ def without_views(function: Any, device: torch.device) -> Any:
     """
     if device.type != "xla":
         return function
-    return torch.func.functionalize(function, remove="mutations_and_views")
+    return cast("Function", torch.func.functionalize(function, remove="mutations_and_views"))
 
 
 def _reordered(parts: Parts, radices: tuple[int, ...]) -> Parts:

@@ -23,7 +23,7 @@ dimensions that are merged with others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,7 +122,7 @@ def _transform(
     if call.planned and padded == n and len(radices) > 1:
         return lambda parts: _planned(parts[0], parts[1], radices, inverse, scale)
 
-    def made(make: Callable[..., Any], *arguments: Any) -> Tables:
+    def made(make: Callable[..., object], *arguments: Hashable) -> Tables:
         return tables_for(device, dtype, make, *arguments)
 
     if padded == n:
@@ -337,15 +337,15 @@ class _Contracted(torch.autograd.Function):
         return torch.einsum(equation, matrix, x)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
         matrix, _, ctx.equation = inputs
         ctx.save_for_backward(matrix)
         ctx.save_for_forward(matrix)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         (matrix,) = ctx.saved_tensors
-        return None, _Contracted.apply(matrix.mT, grad, ctx.equation), None
+        return None, _Contracted.apply(matrix.mT, *grads, ctx.equation), None
 
     @staticmethod
     def jvp(ctx: Any, _: None, x: torch.Tensor, equation: None) -> torch.Tensor:

@@ -21,6 +21,7 @@ from trnfft.complex.tensor import of_parts
 torchs = SimpleNamespace(**vars(torch.fft))
 
 MOST_DIMENSIONS = 7  # the limit of MKL
+_unbind_copy: Any = torch.unbind_copy  # whose type says that it returns None
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
@@ -117,21 +118,16 @@ def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
     The parts have memory of their own.
     """
     y = y.contiguous()  # twice as fast as transposing each part
-    parts: Any = (y,)
-    if y.is_complex():
-        parts = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
+    parts = _unbind_copy(torch.view_as_real(y), -1) if y.is_complex() else (y,)
     if y.device != device:
-        parts = [part.to(device) for part in parts]
+        parts = tuple(part.to(device) for part in parts)
     return join_to_read(*parts) if len(parts) == 2 else parts[0]
 
 
 def split_fresh(y: torch.Tensor) -> torch.Tensor:
     """Returns the same for a tensor that nothing follows, on its device."""
     y = y.contiguous()
-    if not y.is_complex():
-        return y
-    parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
-    return of_parts(*parts)
+    return of_parts(*_unbind_copy(torch.view_as_real(y), -1)) if y.is_complex() else y
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
-from typing import Any
 
 from trnfft.base.cache import cached
 
@@ -54,7 +53,7 @@ def next_smooth_number(least: int) -> int:
 
 def radix_lists(
     n: int,
-    rank: Callable[[tuple[int, ...]], Any],
+    rank: Callable[[tuple[int, ...]], float | tuple[float, ...]],
     limit: int,
     largest: int = LARGEST_RADIX,
     spare: int = 1,

@@ -123,10 +123,8 @@ def workspace_bytes(found: Plan, batch: int | None = None) -> int:
     return _nbytes(algorithm.specs(found.recipe)) + timeline.hbm_scratch_bytes + complex_bytes
 
 
-def _nbytes(spec: Any) -> int:
+def _nbytes(spec: object) -> int:
     """Returns the bytes of the tables in an algorithm's specs."""
-    if hasattr(spec, "nbytes"):
-        return spec.nbytes
     if not isinstance(spec, tuple):
         return 0
     if len(spec) == 2 and isinstance(spec[1], str):

@@ -233,7 +233,7 @@ def transform(case: Case, x: torch.Tensor) -> torch.Tensor:
     if case.function == "fft":
         return trnfft.fft(x)
     if case.function == "convolve":
-        h = known.small_filter(len(case.shape)).float().to(x.device)
+        h = known.small_filter().float().to(x.device)
         return convolve(x, h, mode="same")
     function = getattr(functions, case.function)
     sizes = case.shape if case.function == "irfftn" else None

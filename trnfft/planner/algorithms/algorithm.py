@@ -79,7 +79,8 @@ class Algorithm(Generic[K]):
         Raises:
             ValueError: the kernel does not take so many transforms with this recipe.
         """
-        return recipe.kind.input_shapes(batch)  # type: ignore[no-any-return]
+        shapes: list[tuple[int, ...]] = recipe.kind.input_shapes(batch)
+        return shapes
 
     def inputs_beside(self, recipe: Recipe, shapes: Shapes) -> list[tuple[int, ...]]:
         """Returns `inputs` for inputs of these shapes, where the kernel takes several shapes."""
