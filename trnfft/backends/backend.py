@@ -137,8 +137,8 @@ class Backend:
         last, scale = len(call.sizes), call.scale
         for index in reversed(range(count)):
             dim = index - last
-            one = call._replace(sizes=(call.sizes[index],), norm=scale)
-            real, imag = self.c2c_rows(tuple(part.transpose(dim, -1) for part in parts), one)
+            alone = call._replace(sizes=(call.sizes[index],), norm=scale)
+            real, imag = self.c2c_rows(tuple(part.transpose(dim, -1) for part in parts), alone)
             parts = real.transpose(dim, -1), imag.transpose(dim, -1)
             scale = 1.0
         return parts

@@ -32,17 +32,19 @@ def doctor(
     """
     from trnfft.cli import health_checks  # here, as it loads torch
 
-    found = Diagnosis(health_checks.examine(), health_checks.neuron_machine())
+    diagnosis = Diagnosis(health_checks.examine(), health_checks.neuron_machine())
     if as_json:
-        sections = {title: list(map(asdict, checks)) for title, checks in found.sections.items()}
-        typer.echo(json.dumps({"verdict": found.verdict, "sections": sections}, indent=1))
+        sections = {
+            title: list(map(asdict, checks)) for title, checks in diagnosis.sections.items()
+        }
+        typer.echo(json.dumps({"verdict": diagnosis.verdict, "sections": sections}, indent=1))
     else:
         console = Console()
-        console.print(screen(found.sections))
+        console.print(screen(diagnosis.sections))
         console.print()
-        console.print("\n".join(advice_lines(found)), markup=False, soft_wrap=True)
-        console.print("\n".join(last_lines(found)), markup=False, highlight=False)
-    raise typer.Exit(EXIT_STATUSES[found.verdict])
+        console.print("\n".join(advice_lines(diagnosis)), markup=False, soft_wrap=True)
+        console.print("\n".join(last_lines(diagnosis)), markup=False, highlight=False)
+    raise typer.Exit(EXIT_STATUSES[diagnosis.verdict])
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,17 @@ def screen(sections: dict[str, list[Check]]) -> Table:
     return table
 
 
-def advice_lines(found: Diagnosis) -> list[str]:
+def advice_lines(diagnosis: Diagnosis) -> list[str]:
     """Returns what to do about every check that is not ok; those with the same advice together."""
     same: dict[str, list[Check]] = {}
-    for checks in found.sections.values():
+    for checks in diagnosis.sections.values():
         for check in checks:
             if check.status != "ok":
                 same.setdefault(check.advice, []).append(check)
     if not same:
         return []
     lines = ["What to do"]
-    if not found.machine:
+    if not diagnosis.machine:
         lines += textwrap.wrap(
             "Notes name what is absent. This computer has no NeuronCore, as far as its instance "
             "type and its devices tell, and trnfft works here without what the notes name.",
@@ -117,7 +119,7 @@ def wrapped(advice: str) -> list[str]:
     for part in re.split(r"; | && |(?<=[:,]) (?=pip |export )", advice):
         is_command = part.startswith(("pip ", "export "))
         indent = " " * (10 if is_command else 6)
-        found = textwrap.wrap(
+        folded = textwrap.wrap(
             part if is_command else part[0].upper() + part[1:],
             WIDTH - 2,
             initial_indent=indent,
@@ -125,20 +127,20 @@ def wrapped(advice: str) -> list[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        lines += [f"{line} \\" for line in found[:-1]] + found[-1:] if is_command else found
+        lines += [f"{line} \\" for line in folded[:-1]] + folded[-1:] if is_command else folded
     return lines
 
 
-def last_lines(found: Diagnosis) -> list[str]:
+def last_lines(diagnosis: Diagnosis) -> list[str]:
     """Returns the verdict in sentences."""
-    others = [name for name in found.broken if name not in found.missing]
-    if found.missing:
+    others = [name for name in diagnosis.broken if name not in diagnosis.missing]
+    if diagnosis.missing:
         lines = [
-            f"No kernel can run on the NeuronCores of this computer ({found.machine}), because of: "
-            f"{', '.join(found.missing)}."
+            f"No kernel can run on the NeuronCores of this computer ({diagnosis.machine}), because "
+            f"of: {', '.join(diagnosis.missing)}."
         ]
         return lines + ([f"Also broken: {', '.join(others)}."] if others else [])
     if others:
         return [f"Broken: {', '.join(others)}."]
-    what = f", and kernels have what they need on this computer ({found.machine})"
-    return [f"Nothing is broken{what if found.machine else ''}."]
+    what = f", and kernels have what they need on this computer ({diagnosis.machine})"
+    return [f"Nothing is broken{what if diagnosis.machine else ''}."]

@@ -335,8 +335,8 @@ def _tested(test: Callable[[], tuple[np.ndarray, np.ndarray, str]], form: str) -
     A test returns what it found, what is exact, and what it says more.
     """
     try:
-        found, exact, more = test()
-        error = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+        result, exact, more = test()
+        error = float(np.linalg.norm(result - exact) / np.linalg.norm(exact))
         detail = f"{form}: error {error:.1e}{more}"
         if error <= TOLERANCE:  # False for NaN
             return detail

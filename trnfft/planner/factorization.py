@@ -35,14 +35,14 @@ def smooth_numbers(
         for number in odd:  # the list grows meanwhile: every multiple is multiplied again
             if number * prime <= most:
                 odd.append(number * prime)
-    found = []
+    smooth = []
     for number in odd:
         # the first multiple by a power of two from `least` on
         number <<= (-(-least // number) - 1).bit_length()
         while number <= most:
-            found.append(number)
+            smooth.append(number)
             number *= 2
-    return sorted(found)
+    return sorted(smooth)
 
 
 @cached(4096)

@@ -174,9 +174,9 @@ def own(chip: str) -> Entries:
     with _lock:
         # Other processes may have written since these files were read.
         known = {key: zlib.decompress(row) for key, row in _user_entries(chip).items()}
-        found = {**_read(chip), **known}
-        _user[chip] = _last(found)
-        return {key: row_of(text) for key, text in found.items()}
+        texts = {**_read(chip), **known}
+        _user[chip] = _last(texts)
+        return {key: row_of(text) for key, text in texts.items()}
 
 
 def remove(chip: str) -> None:
@@ -248,20 +248,20 @@ def examine(chip: str) -> tuple[Examined, Examined]:
 
 def _examined(rows: Callable[[], list[bytes]]) -> Examined:
     try:
-        found = rows()
+        texts = rows()
     except FileNotFoundError:
         return Examined("absent")
     except (OSError, ValueError) as error:
         return Examined("damaged", reason=str(error))
     unknown, reason = 0, ""
-    for index, text in enumerate(found):
+    for index, text in enumerate(texts):
         try:
             row = row_of(text)
             if index < EXAMINED:
                 believed(row, Plan.from_row(row))
         except ValueError as error:
             unknown, reason = unknown + 1, str(error)
-    return Examined("in use", len(found), unknown, reason)
+    return Examined("in use", len(texts), unknown, reason)
 
 
 def render(chip: str, plans: list[dict[str, Any]]) -> str:
@@ -310,17 +310,17 @@ def _packed(text: bytes) -> bytes:
 
 def _read(chip: str) -> dict[Key, bytes]:
     """Returns the texts of the plans in the user's files, the last ones last."""
-    found: dict[Key, bytes] = {}
+    texts: dict[Key, bytes] = {}
     path = user_file(chip)
     for file in (_older(path), path):
         try:
-            found.update((key_of(row), text) for row, text in _plans(file, _user_rows(file)))
+            texts.update((key_of(row), text) for row, text in _plans(file, _user_rows(file)))
             os.utime(file)
         except ValueError as error:
             _warn(file, str(error))
         except OSError:  # there is no such file, or no permission to read it
             pass
-    return found
+    return texts
 
 
 def _older(path: Path) -> Path:
