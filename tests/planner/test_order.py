@@ -206,27 +206,6 @@ def test_nothing_is_reordered_by_matrix_products(n, rows):
 
 
 @every_backend
-@pytest.mark.parametrize("n, rows", [(12, 2), (128, 1)])
-def test_gradients(n, rows, backend):
-    x = random_complex(rows, n).requires_grad_()
-    weights, index = random_complex(rows, n, seed=1), torch.tensor(order.frequencies(n))
-
-    def loss(y):
-        return ((y.real**3 + y.imag**2) * weights.real + y.imag * weights.imag).sum()
-
-    with trnfft.backend(backend):
-        y = trnfft.fft(x, order="planned")
-        mine = torch.autograd.grad(loss(y), x, create_graph=True)[0]
-        back = torch.autograd.grad(loss(trnfft.ifft(x, order="planned")), x)[0]
-    reference = torch.autograd.grad(loss(torch.fft.fft(x)[:, index]), x, create_graph=True)[0]
-    natural = torch.fft.ifft(x[:, torch.tensor(order.positions(n))])
-    near(back, torch.autograd.grad(loss(natural), x)[0], double(n, 4))
-    near(mine, reference, double(n, 4))
-    second, expected = (torch.autograd.grad(g.abs().pow(2).sum(), x)[0] for g in (mine, reference))
-    near(second, expected, double(n, 8))
-
-
-@every_backend
 def test_gradcheck(backend, monkeypatch):
     monkeypatch.setattr(order, "stages", lambda n: ((2, 3, 2), 12))  # short, and three stages
     parts = [torch.randn(2, 12, dtype=torch.float64, requires_grad=True) for _ in range(2)]

@@ -56,7 +56,6 @@ PACKAGE = __name__.removesuffix(".planner.wisdom")  # trnfft, or a copy inside o
 FORMAT = 2  # of the shipped files
 FULL = 2**24  # size in bytes of a user's file beyond which the next plan starts another file
 EXAMINED = 500  # rows of a file that `examine` checks against their problems
-STALE_SECONDS = 3600.0  # age after which nobody writes a temporary file any more
 # age after which a version's file is removed; files in use are touched
 UNUSED_SECONDS = 90 * 86400.0
 # folders on which plans depend
@@ -296,7 +295,7 @@ def _shipped_rows(source: Traversable) -> list[bytes]:
 def _user_entries(chip: str) -> dict[Key, bytes]:
     if chip not in _user:
         _user[chip] = _last(_read(chip))
-        _remove_stale(user_file(chip).parent)
+        _remove_unused(user_file(chip).parent)
     return _user[chip]
 
 
@@ -378,14 +377,12 @@ def _append(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-def _remove_stale(folder: Path) -> None:
-    """Removes temporary files of former versions, and files of versions that nobody uses."""
-    limits = {".plans-*.json.*": STALE_SECONDS, "plans-*.jsonl": UNUSED_SECONDS}
-    for pattern, seconds in limits.items():
-        for path in folder.glob(pattern):
-            with contextlib.suppress(OSError):  # another process was faster
-                if path.lstat().st_mtime < time.time() - seconds:
-                    path.unlink()
+def _remove_unused(folder: Path) -> None:
+    """Removes files of versions that nobody uses."""
+    for path in folder.glob("plans-*.jsonl"):
+        with contextlib.suppress(OSError):  # another process was faster, or it is a folder
+            if path.lstat().st_mtime < time.time() - UNUSED_SECONDS:
+                path.unlink()
 
 
 def row_of(text: bytes) -> PlanRow:
