@@ -26,7 +26,7 @@ from trnfft.cli.printable import printable
 if TYPE_CHECKING:
     import torch
 
-    from trnfft.model_check import Finding, Launches, Report
+    from trnfft.model_check import Finding, Report
 
     Inputs = Sequence[object] | Mapping[str, object]
 
@@ -331,7 +331,7 @@ def show_launches(report: Report, phase: str) -> None:
         if launch.phase == phase:
             time = "" if launch.predicted_ns is None else in_us(launch.count * launch.predicted_ns)
             say(f"{launch.operation}, {launch.site}")
-            show_row(f"  {work_of(launch)}", str(launch.count), time)
+            show_row(f"  {launch.work}, {launch.algorithm}", str(launch.count), time)
     show_row("total", str(report.launch_count(phase)), in_us(report.predicted_ns(phase)))
 
 
@@ -347,11 +347,6 @@ def show_row(text: str, count: str, time: str) -> None:
 def in_us(ns: float) -> str:
     """Returns a modelled time in microseconds, as text."""
     return f"{ns / 1e3:.4g} us"
-
-
-def work_of(launch: Launches) -> str:
-    """Returns the work of a launch and its algorithm, as text."""
-    return f"{launch.work}, {launch.algorithm}"
 
 
 def totals(report: Report) -> list[str]:

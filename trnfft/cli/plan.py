@@ -188,7 +188,8 @@ def numbers_of(plan: Plan, candidate: Candidate) -> tuple[str, str, str, str]:
     text = "" if error is None else f"{error:.1e}"
     if high != error:
         text += f" to {high:.1e}"
-    return time_of(candidate), with_launches_of(plan, candidate), candidate.bound, text
+    ns = plan.with_launches_of(candidate)
+    return time_of(candidate), "" if ns is None else about(ns), candidate.bound, text
 
 
 def time_of(candidate: Candidate) -> str:
@@ -196,12 +197,6 @@ def time_of(candidate: Candidate) -> str:
     if candidate.predicted_ns is not None:
         return time_range(candidate.predicted_ns, candidate.low_ns, candidate.high_ns, "us")
     return "" if candidate.least_ns is None else f"> {candidate.least_ns / 1e3:.4g} us"
-
-
-def with_launches_of(plan: Plan, candidate: Candidate) -> str:
-    """Returns about the time of a candidate with its launches, or nothing."""
-    ns = plan.with_launches_of(candidate)
-    return "" if ns is None else about(ns)
 
 
 def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:

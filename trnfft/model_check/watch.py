@@ -264,13 +264,12 @@ class Watch:
         return self._prices[recipe, batch]
 
 
-class _Functions(TorchFunctionMode):
-    """Sees the functions of torch that the program or this library calls."""
+class _Mode(TorchFunctionMode):
+    """A mode that sees the functions of torch which are called in a thread."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watch = watch
-        self._has_first = False  # of the two parts that become an array
 
     def __torch_function__(
         self,
@@ -279,7 +278,20 @@ class _Functions(TorchFunctionMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
-        call, watch = _Call(func, args, kwargs or {}), self.watch
+        return self.called(_Call(func, args, kwargs or {}))
+
+    def called(self, call: _Call) -> object:
+        """Calls the function, and notes what has to be noted."""
+        raise NotImplementedError
+
+
+class _Functions(_Mode):
+    """Sees the functions of torch that the program or this library calls."""
+
+    _has_first = False  # of the two parts that become an array
+
+    def called(self, call: _Call) -> object:
+        func, watch = call.function, self.watch
         caller = None if watch.is_apart else next(sites.frames(), None)
         # Some releases of torch compute derivatives with the mode, others without.
         is_engine = watch.phase == BACKWARD and caller is None
@@ -294,7 +306,7 @@ class _Functions(TorchFunctionMode):
                     watch.note(watch.fallbacks, here, _IS_NATIVE)
                 with private.DisableTorchFunction():
                     return call()
-            return self._called(call)
+            return self._computed(call)
         before, watch.function = watch.function, watch.function or _name_of(func)
         try:
             return self._of_program(call)
@@ -330,7 +342,7 @@ class _Functions(TorchFunctionMode):
         if func in _MAKING_ARRAYS:
             self._note_array(watch.origin())
         operators, events = watch.operators[watch.phase], watch.events
-        result = self._called(call)
+        result = self._computed(call)
         given, made = call.tensors, _tensors(result)
         if not any(x.is_complex() for x in (*given, *made)):
             return result
@@ -345,7 +357,7 @@ class _Functions(TorchFunctionMode):
                 result = _with_split(result)
         return result
 
-    def _called(self, call: _Call) -> object:
+    def _computed(self, call: _Call) -> object:
         """Calls a function, and where it refuses, calls it with native complex tensors."""
         watch = self.watch
         watch.tag(call.tensors)
@@ -384,24 +396,13 @@ class _Functions(TorchFunctionMode):
         return result
 
 
-class _Elsewhere(TorchFunctionMode):
+class _Elsewhere(_Mode):
     """Notes complex numbers in a thread that the model starts, where the other modes are not."""
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self.watch = watch
-
-    def __torch_function__(
-        self,
-        func: Callable[..., object],
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
-    ) -> object:
-        call = _Call(func, args, kwargs or {})
+    def called(self, call: _Call) -> object:
         result = call()
         if any(x.is_complex() for x in (*call.tensors, *_tensors(result))):
-            here = Origin(sites.origin(self.watch.modules).site, _name_of(func))
+            here = Origin(sites.origin(self.watch.modules).site, _name_of(call.function))
             self.watch.note(self.watch.refused, here, _OTHER_THREAD)
         return result
 
