@@ -44,7 +44,7 @@ class Algorithm(Generic[K]):
     make_tables: Callable[..., Any]
     make_specs: Callable[..., Any]
     options: tuple[object, ...] = ()
-    roundings = 0  # further roundings of all numbers, which count as much as a stage of one product
+    roundings = 0  # of all numbers beside those of the stages, each an error of `accuracy.UNIT`
     kind: str = C2C  # name of the kinds that it solves
     takes_shapes = False  # whether it takes shapes, of axes or of a weight, instead of a length
     lighter = ""  # name of an algorithm that does the same with less work, if its error allows
@@ -168,8 +168,8 @@ class LengthAlgorithm(Algorithm):
     shortest = 1
     longest: int
     largest_radix = 0  # the largest prime factor that it takes; 0 for any
-    # Columns that the Tensor engine moves at least for each of `columns`, where `least_ns` follows
-    # from them: for a block of one row, and for a full one.
+    # How often the Tensor engine moves each of `columns` at least, for a block of one row and for a
+    # full block. Where it is 0, no lower bound of the time follows from the columns.
     moved: tuple[float, float] = (0.0, 0.0)
 
     def why_not(self, n: int) -> str:
@@ -203,7 +203,7 @@ class LengthAlgorithm(Algorithm):
         return self.recipes(kind.points)
 
     def columns(self, recipe: Recipe) -> float:
-        """Returns what a row's lower bound of the time is proportional to."""
+        """Returns the columns of a row, to which a lower bound of its time is proportional."""
         return recipe.n
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from nki_kernels.real import inverse_real_four_step, real_four_step, real_four_step_tables
@@ -47,17 +48,10 @@ class RealFourStep(LengthAlgorithm):
                 if n % (radix * columns) == 0:
                     middle = n // (radix * columns)
                     radices = (radix, middle, columns) if middle > 1 else (radix, columns)
-                    if self._is_taken(n, radices):
+                    with suppress(ValueError):  # the kernel does not take them
+                        self.check(n, radices)
                         lists.append(radices)
         return sorted(lists, key=tensor_cycles)
-
-    def _is_taken(self, n: int, radices: tuple[int, ...]) -> bool:
-        """Returns whether the kernel takes these radices."""
-        try:
-            self.check(n, radices)
-        except ValueError:
-            return False
-        return True
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         return 1.05 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
