@@ -20,19 +20,6 @@ def test_prime_factors_multiply_to_the_number():
         assert all(all(p % d for d in range(2, p)) for p in factors)
 
 
-@pytest.mark.parametrize("n", [2, 64, 128, 127, 129, 1000, 2187, 4096, 16129, 55440, 65536])
-def test_radix_lists_have_the_fewest_stages_or_one_more(n):
-    lists = radix_lists(n, len, limit=50)
-    assert lists
-    fewest = len(lists[0])
-    assert fewest >= math.log(n) / math.log(128) - 1e-9
-    for radices in lists:
-        assert math.prod(radices) == n
-        assert all(2 <= radix <= 128 for radix in radices)
-        assert fewest <= len(radices) <= fewest + 1
-    assert len(set(lists)) == len(lists)
-
-
 def test_radix_lists_hold_every_order_and_follow_the_rank():
     lists = radix_lists(4096, lambda radices: (len(radices), radices[0]), limit=3)
     assert lists == [(32, 128), (64, 64), (128, 32)]
@@ -61,11 +48,6 @@ def test_smooth_numbers_of_every_range():
     for least in range(1, 70):
         for most in range(least, 150, 7):
             assert smooth_numbers(least, most, (3, 5)) == [n for n in smooth if least <= n <= most]
-
-
-@pytest.mark.parametrize("n", [131, 2 * 131, 65537])
-def test_large_prime_factors_have_no_radix_list(n):
-    assert radix_lists(n, len, limit=5) == []
 
 
 def test_the_seeds_radices():

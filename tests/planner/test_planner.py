@@ -16,7 +16,7 @@ from tests.registry import REGISTRY
 from tests.sweeps import whole
 from tests.tolerances import near, relative_error
 from trnfft.planner import bounds, cost, planner
-from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import BlockCirculant, Convolution, Transform
 from trnfft.planner.plan import Plan, Recipe
 from trnfft.planner.problem import Problem
@@ -75,21 +75,14 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
     assert checked
 
 
-@pytest.mark.parametrize(
-    "n", [1, 2, 64, 100, 256, 257, 1000, 4096, *map(whole, (2048, 4099, 16384, 600000))]
-)
-def test_specs_are_shapes_and_dtypes_of_the_tables(n):
-    for algorithm in [*LINES, STRIDED_STOCKHAM]:
-        if not algorithm.why_not(n):
-            recipes = algorithm.recipes(n)
-            for recipe in recipes if n < 4096 else {recipes[0], recipes[-1]}:
-                assert shapes(algorithm.specs(recipe)) == shapes(algorithm.arguments(recipe))
-
-
-@pytest.mark.parametrize("name", [name for name, each in REGISTRY.items() if each.takes_shapes])
-def test_specs_of_kernels_for_shapes(name):
+@pytest.mark.parametrize("name", REGISTRY)
+def test_specs_are_shapes_and_dtypes_of_the_tables(name):
     algorithm = REGISTRY[name]
-    recipes = [algorithm.recipes_for(kind)[0] for kind in algorithm.samples]
+    if algorithm.takes_shapes:
+        recipes = [algorithm.recipes_for(kind)[0] for kind in algorithm.samples]
+    else:
+        lengths = [n for n in (1, 2, 64, 100, 257, 1000, 4096) if not algorithm.why_not(n)]
+        recipes = [*algorithm.short, *(way for n in lengths for way in algorithm.recipes(n))]
     assert recipes
     for recipe in recipes:
         assert shapes(algorithm.specs(recipe)) == shapes(algorithm.arguments(recipe))
@@ -103,21 +96,7 @@ def shapes(value):
     return value
 
 
-# Prices
-
-
 # Choices
-
-
-@sweeps.pairs(size=[(509, 1), (1009, 1), (635, 128), (1009, 128)], target=["trn1", "trn2", "trn3"])
-def test_lengths_with_large_primes_are_folded(size, target):
-    n, batch = size
-    assert planner.search(request(n, batch, target=target)).algorithm == "folded_dft"
-
-
-@pytest.mark.parametrize("n, batch", [(635, 1), (768, 1), (1024, 128), (2053, 2)])
-def test_long_and_smooth_lengths_are_not_folded(n, batch):
-    assert planner.search(request(n, batch)).algorithm != "folded_dft"
 
 
 @pytest.mark.weekly

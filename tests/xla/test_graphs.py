@@ -11,7 +11,6 @@ import trnfft
 from tests.tolerances import near, sums, together
 from tests.tolerances import transforms as of_transforms
 from trnfft import ComplexTensor
-from trnfft.backends import matmul
 from trnfft.backends.device_tables import uploaded
 
 torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
@@ -111,9 +110,8 @@ def test_hlo(name, n, batch, device):
     assert not re.search(r"\bc(64|128)\[", text)
 
 
-@pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
-def test_hlo_in_planned_order(rows, device):
-    real, imag = leaves("fft", rows, 1000, device)
+def test_hlo_in_planned_order(device):
+    real, imag = leaves("fft", 2, 1000, device)
     y = trnfft.fft(ComplexTensor(real, imag), order="planned")
     z = trnfft.ifft(y * y, order="planned")
     (z.real * z.real * z.imag).sum().backward()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import torch
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
 
 Parts = tuple[torch.Tensor, ...]
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Call(NamedTuple):
@@ -140,8 +141,8 @@ class Backend:
         last, scale = len(call.sizes), call.scale
         for index in reversed(range(count)):
             dim = index - last
-            one = call._replace(sizes=(call.sizes[index],), norm=scale)
-            real, imag = self.c2c_rows(tuple(part.transpose(dim, -1) for part in parts), one)
+            alone = call._replace(sizes=(call.sizes[index],), norm=scale)
+            real, imag = self.c2c_rows(tuple(part.transpose(dim, -1) for part in parts), alone)
             parts = real.transpose(dim, -1), imag.transpose(dim, -1)
             scale = 1.0
         return parts
@@ -157,7 +158,7 @@ class Backend:
         return _reordered(self.c2c(parts, natural), radices[::-1])
 
 
-def without_views(function: Any, device: torch.device) -> Any:
+def without_views(function: Function, device: torch.device) -> Function:
     """Returns `function` for tensors on the device; on XLA it uses copies in place of views.
 
     torch_xla itself does this, but not inside a custom operator, where views of views have wrong
@@ -165,7 +166,7 @@ def without_views(function: Any, device: torch.device) -> Any:
     """
     if device.type != "xla":
         return function
-    return torch.func.functionalize(function, remove="mutations_and_views")
+    return cast("Function", torch.func.functionalize(function, remove="mutations_and_views"))
 
 
 def _reordered(parts: Parts, radices: tuple[int, ...]) -> Parts:

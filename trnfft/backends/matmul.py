@@ -13,8 +13,7 @@ occurs, so that XLA devices run the code as it is. Derivatives, vmap and forward
 torch's own operations.
 
 In planned order (trnfft/planner/order.py) k stays where j was, which saves the copy: the state is
-[K, (part, j), m', batch] or, for few rows, [batch, K, (part, j), m'], with K in planned order, and
-the inverse goes back in the same way.
+[batch, K, (part, j), m'], with K in planned order, and the inverse goes back in the same way.
 
 All rows form one dimension, the batch, except on XLA devices. There, dimensions that XLA's
 partitioner may split (torch_xla.distributed.spmd) stay apart, because the partitioner gathers
@@ -24,7 +23,7 @@ dimensions that are merged with others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,13 +31,11 @@ import torch
 
 from nki_kernels.base.roots import roots
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.backends.device_tables import Shared, tables_for
+from trnfft.backends.device_tables import tables_for
 from trnfft.backends.half_spectrum import whole_of, with_real_mirrors
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 SMALL_RADIX = 4  # a radix below this is quicker as the last stage than as the first
-WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
-WIDE_NUMBERS = 1 << 22  # largest table that has the twiddles of a planned stage in its matrices
 
 Tables = tuple[torch.Tensor, ...]
 Transform = Callable[[Parts], Parts]
@@ -125,7 +122,7 @@ def _transform(
     if call.planned and padded == n and len(radices) > 1:
         return lambda parts: _planned(parts[0], parts[1], radices, inverse, scale)
 
-    def made(make: Callable[..., Any], *arguments: Any) -> Tables:
+    def made(make: Callable[..., object], *arguments: Hashable) -> Tables:
         return tables_for(device, dtype, make, *arguments)
 
     if padded == n:
@@ -207,35 +204,16 @@ def _planned(
     real: torch.Tensor, imag: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
 ) -> Parts:
     """Computes `c2c` with the frequencies in planned order, without a copy between the stages."""
-    n = real.shape[-1]
-    rows = _rows((real, imag))
-    if rows[0].numel() // n >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
-        tables = tables_for(real.device, real.dtype, _wide_tables, radices, inverse, scale)
-        y = _wide(rows, tables, inverse)
-    else:
-        tables = tables_for(real.device, real.dtype, _narrow_tables, radices, inverse, scale)
-        y = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
+    tables = tables_for(real.device, real.dtype, _planned_tables, radices, inverse, scale)
+    transform = _planned_inverse if inverse else _planned_forward
+    y = transform(_rows((real, imag)), radices, tables)
     return tuple(part.reshape(real.shape) for part in y)
 
 
-def _wide(rows: list[torch.Tensor], tables: Tables, inverse: bool) -> list[torch.Tensor]:
-    """Transforms both parts [*batch, N] of many rows, by `_wide_tables`; returns both parts."""
-    *batch, n = rows[0].shape
-    x = torch.stack([row.movedim(-1, 0) for row in rows], 1 if inverse else 0)
-    *first, last = tables
-    for matrix in first:
-        done, size, _ = matrix.shape
-        x = _times_second(matrix, x.reshape(done, size, 2 * n // (done * size), *batch))
-    done, size, _ = last.shape
-    x = x.reshape(done, size, 2 * n // (done * size), *batch)
-    halves = last.chunk(2, 1) if inverse else last.unflatten(1, (-1, 2)).unbind(2)
-    return [_times_second(half, x).reshape(n, *batch).movedim(0, -1) for half in halves]
-
-
-def _narrow_forward(
+def _planned_forward(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
-    """Transforms both parts [*batch, N] to planned order, by the tables of `_narrow_tables`."""
+    """Transforms both parts [*batch, N] to planned order, by the tables of `_planned_tables`."""
     *batch, n = rows[0].shape
     x, done = torch.stack(rows, -2), 1
     for stage, radix in enumerate(radices):
@@ -250,7 +228,7 @@ def _narrow_forward(
     return [_times_last(half, x).reshape(*batch, n) for half in tables[-1].chunk(2)]
 
 
-def _narrow_inverse(
+def _planned_inverse(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
     """Transforms both parts [*batch, N] in planned order to natural order."""
@@ -323,13 +301,6 @@ def _times_first(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return matrix @ x.flatten(1)
 
 
-def _times_second(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Returns matrices [K, P, Q] times x [K, Q, ...]: [K, P, ...]."""
-    if x.device.type == "xla":
-        return _contracted(matrices, x, "kpq,kq...->kp...")
-    return matrices @ x.flatten(2)
-
-
 def _times_rows(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Returns a matrix [P, Q] times x [..., Q, M]: [..., P, M]."""
     if x.device.type == "xla":
@@ -366,15 +337,15 @@ class _Contracted(torch.autograd.Function):
         return torch.einsum(equation, matrix, x)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
         matrix, _, ctx.equation = inputs
         ctx.save_for_backward(matrix)
         ctx.save_for_forward(matrix)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         (matrix,) = ctx.saved_tensors
-        return None, _Contracted.apply(matrix.mT, grad, ctx.equation), None
+        return None, _Contracted.apply(matrix.mT, *grads, ctx.equation), None
 
     @staticmethod
     def jvp(ctx: Any, _: None, x: torch.Tensor, equation: None) -> torch.Tensor:
@@ -395,80 +366,60 @@ def _product(
     return [a * real - b * imag, a * imag + b * real]
 
 
-def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[Any]:
+def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
     """Returns the first stage's matrix [(part', k), (part, j)], then others' twiddles and matrix.
 
     Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix contains
-    the scale; many lengths share the others.
+    the scale.
     """
-    tables: list[Any] = []
+    tables: list[np.ndarray] = []
     done = 1
     for r in radices:
         if done > 1:
             twiddle = roots(np.arange(r)[:, None] * np.arange(done), done * r, inverse)
             twiddle = twiddle[:, None, :, None]
             tables += [twiddle.real, twiddle.imag]
-        is_scaled = done == 1 and scale != 1.0
-        tables.append(
-            _matrix(r, inverse, scale) if is_scaled else Shared(_matrix, (r, inverse, 1.0))
-        )
+        digits = np.arange(r)
+        dft = roots(digits[:, None] * digits, r, inverse)
+        tables.append(_of_parts(dft * scale if done == 1 else dft))
         done *= r
     return tables
 
 
-def _matrix(r: int, inverse: bool, scale: float) -> np.ndarray:
-    """Returns the matrix [(part', k), (part, j)] of a radix."""
-    j = np.arange(r)
-    w = roots(j[:, None] * j, r, inverse) * scale
-    return np.block([[w.real, -w.imag], [w.imag, w.real]])
+def _of_parts(z: np.ndarray) -> np.ndarray:
+    """Returns a complex matrix [k, j] as a real one [(part', k), (part, j)]."""
+    return np.block([[z.real, -z.imag], [z.imag, z.real]])
 
 
-def _narrow_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
+def _planned_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
     """Returns `_stage_tables` for planned order: twiddles [K, j, 1], K in this order, and matrices.
 
     The matrices are those of `_planned_matrix`. The last one has the parts outside, for one product
     for each part.
     """
-    tables = []
-    for dft, twiddle in _planned_factors(radices, inverse, scale):
-        if len(twiddle) > 1:
-            tables += [twiddle.real[..., None], twiddle.imag[..., None]]
-        tables.append(_planned_matrix(dft, inverse))
-    tables[-1] = np.block([[dft.real, -dft.imag], [dft.imag, dft.real]])
+    tables: list[np.ndarray] = []
+    known = np.zeros(1, np.int64)  # K, in planned order
+    for stage, r in enumerate(radices):
+        digits, done = np.arange(r), len(known)
+        dft = roots(digits[:, None] * digits, r, inverse) * (scale if stage == 0 else 1.0)
+        if stage > 0:
+            twiddle = roots(known[:, None] * digits, done * r, inverse)[..., None]
+            tables += [twiddle.real, twiddle.imag]
+        is_last = stage == len(radices) - 1
+        tables.append(_of_parts(dft) if is_last else _planned_matrix(dft, inverse))
+        known = (known[:, None] + done * digits).reshape(-1)
     return tables
 
 
-def _wide_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
-    """Returns the stages' matrices [K, 2 r, 2 r], with twiddles in them, in the order of use."""
-    tables = []
-    for dft, twiddle in _planned_factors(radices, inverse, scale):
-        twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
-        tables.append(_planned_matrix(dft * twiddle, inverse))
-    return tables[::-1] if inverse else tables
-
-
-def _planned_factors(
-    radices: tuple[int, ...], inverse: bool, scale: float
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the DFT matrix [r, r] and twiddles [K, j] of every stage; the first has the scale."""
-    known = np.zeros(1, np.int64)  # K, in planned order
-    for r in radices:
-        digits, done = np.arange(r), len(known)
-        dft = roots(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
-        yield dft, roots(known[:, None] * digits, done * r, inverse)
-        known = (known[:, None] + done * digits).reshape(-1)
-
-
 def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
-    """Returns complex matrices [..., k, j] as real ones [..., (k, part'), (part, j)].
+    """Returns a complex matrix [k, j] as a real one [(k, part'), (part, j)].
 
-    For an inverse, [..., j, k] becomes [..., (part', j), (k, part)]. So the parts of every stage's
-    result are where the next stage's product reads them.
+    For an inverse, [j, k] becomes [(part', j), (k, part)]. So the parts of every stage's result are
+    where the next stage's product reads them.
     """
-    size = 2 * z.shape[-1]
+    size = 2 * len(z)
     real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
-    ordered = np.einsum("...jkqp->...qjkp" if inverse else "...kjqp->...kqpj", real)
-    return ordered.reshape(*z.shape[:-2], size, size)
+    return np.einsum("jkqp->qjkp" if inverse else "kjqp->kqpj", real).reshape(size, size)
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:

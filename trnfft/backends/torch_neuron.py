@@ -14,7 +14,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -26,7 +26,17 @@ KERNELS = 256  # wrapped kernels that are kept
 TARGET_COST = "each launch forks neuron-ls, which takes 52 ms"  # NKI 0.5 on trn2
 
 
-def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments: Any) -> Any:
+class Kernel(Protocol):
+    """What `nki.jit` returns: a function whose operands are tensors on a device."""
+
+    __name__: str
+
+    def __call__(self, **named: object) -> Any: ...
+
+
+def launch(
+    kernel: Kernel, cores: int, operands: Sequence[torch.Tensor], arguments: Sequence[object]
+) -> Any:
     """Launches a kernel and returns its results, tensors on the device of its operands."""
     caller, names = _wrapped(kernel)
     _check_runtime(cores)
@@ -40,7 +50,7 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
 
 
 @cache.cached(KERNELS)  # because every call of wrap_nki registers the kernel once more
-def _wrapped(kernel: Any) -> tuple[Any, tuple[str, ...]]:
+def _wrapped(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
     """Returns a kernel's caller, or None for the kernel itself, and its arguments' names."""
     wrap_nki = neuron_launchers.launcher("wrap_nki")
     if wrap_nki is None and not neuron_launchers.has_launches():

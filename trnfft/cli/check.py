@@ -59,12 +59,12 @@ def check(
         _end(1)
     if reports is None:
         return
-    found = reports[0]
+    report = reports[0]
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=1))
+        typer.echo(json.dumps(asdict(report), indent=1))
     else:
-        Console().print(screen(found))
-    _end(0 if found.verdict == "ok" else 1)
+        Console().print(screen(report))
+    _end(0 if report.verdict == "ok" else 1)
 
 
 def _reports(nproc: int | None, device: str, points: int) -> list[Report] | None:
@@ -98,59 +98,60 @@ def _end(code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def screen(found: Report) -> Group:
+def screen(report: Report) -> Group:
     """Returns the report as tables and sentences."""
-    results = list(enumerate(found.results, 1))
-    where = found.hosts[0] if len(found.hosts) == 1 else f"{len(found.hosts)} hosts"
+    results = list(enumerate(report.results, 1))
+    where = report.hosts[0] if len(report.hosts) == 1 else f"{len(report.hosts)} hosts"
     heading = (
-        f"trnfft {found.version}: {found.processes} processes on {where}, device {found.device}, "
-        f"group {found.group}, backend {found.backend}, precision {found.precision}"
+        f"trnfft {report.version}: {report.processes} processes on {where}, "
+        f"device {report.device}, group {report.group}, backend {report.backend}, "
+        f"precision {report.precision}"
     )
     problems = [
-        Text(f"{number} {one.function}: {one.problem}", "red")
-        for number, one in results
-        if one.status != "ok"
+        Text(f"{number} {result.function}: {result.problem}", "red")
+        for number, result in results
+        if result.status != "ok"
     ]
     columns = ("", "", "transform", "of", "processes", "split along")
     parts: list[RenderableType] = [
         escape(heading),
         "",
-        _table(columns, ("error",), [_result(number, one) for number, one in results]),
+        _table(columns, ("error",), [_result(number, result) for number, result in results]),
         *problems,
         "",
         "Times measured here:",
         _table(
             ("", "transform"),
-            ("ms", *found.shares, "ratio", "MB", "GB/s"),
-            [_times(number, one) for number, one in results if one.seconds is not None],
+            ("ms", *report.shares, "ratio", "MB", "GB/s"),
+            [_times(number, result) for number, result in results if result.seconds is not None],
         ),
     ]
-    if found.links:
-        rows = [(one.name, *_of_link(one.seconds, one.bytes)) for one in found.links]
+    if report.links:
+        rows = [(link.name, *_of_link(link.seconds, link.bytes)) for link in report.links]
         table = _table(("",), ("ms", "MB", "GB/s"), rows)
         parts += ["", "An all-to-all alone, measured here:", table]
-    return Group(*parts, "", *_verdict(found))
+    return Group(*parts, "", *_verdict(report))
 
 
-def _result(number: int, one: Result) -> tuple[str, ...]:
+def _result(number: int, result: Result) -> tuple[str, ...]:
     """Returns the row of a transform: its sizes, how it is split, and whether it is right."""
-    sizes = (" x ".join(map(str, sizes)) for sizes in (one.shape, one.mesh))
-    before, after = (",".join(map(str, dims)) for dims in (one.split, one.out))
+    sizes = (" x ".join(map(str, sizes)) for sizes in (result.shape, result.mesh))
+    before, after = (",".join(map(str, dims)) for dims in (result.split, result.out))
     split = before if before == after else f"{before} to {after}"
-    status = f"[{COLORS[one.status]}]{one.status}"
-    return (status, str(number), one.function, *sizes, split, _number(one.error, ".1e"))
+    status = f"[{COLORS[result.status]}]{result.status}"
+    return (status, str(number), result.function, *sizes, split, _number(result.error, ".1e"))
 
 
-def _times(number: int, one: Result) -> tuple[str, ...]:
+def _times(number: int, result: Result) -> tuple[str, ...]:
     """Returns the row of a transform, by its number: its time and what that is spent on."""
     return (
         str(number),
-        one.function,
-        _number(one.seconds, ".1f", 1e-3),
-        *(f"{share:.0%}" for share in (one.shares or {}).values()),
-        _number(one.compute_to_exchange, ".1f"),
-        _number(sum((one.sent or {}).values()), ".2f", 1e6),
-        _number(one.bytes_per_second, ".2f", 1e9),
+        result.function,
+        _number(result.seconds, ".1f", 1e-3),
+        *(f"{share:.0%}" for share in (result.shares or {}).values()),
+        _number(result.compute_to_exchange, ".1f"),
+        _number(sum((result.sent or {}).values()), ".2f", 1e6),
+        _number(result.bytes_per_second, ".2f", 1e9),
     )
 
 
@@ -163,24 +164,24 @@ def _number(value: float | None, form: str, unit: float = 1.0) -> str:
     return "" if value is None else format(value / unit, form)
 
 
-def _verdict(found: Report) -> list[str]:
+def _verdict(report: Report) -> list[str]:
     """Returns sentences: what the columns mean, and what the results come to."""
     said = [
         "Column ms is the time of the slowest process, in the fastest of a few rounds. The next "
         "columns are the shares of that time, as the mean of all processes; ratio is all other "
         "time over that of the exchanges. MB and GB/s are what one process sends."
     ]
-    per_host, cores = -(-found.processes // len(found.hosts)), found.cores
-    if found.device == "cpu" and per_host > cores:
+    per_host, cores = -(-report.processes // len(report.hosts)), report.cores
+    if report.device == "cpu" and per_host > cores:
         said.append(
             f"[yellow]{per_host} processes share {cores} cores here. They wait for each other, and "
             f"the waiting counts as exchange."
         )
-    if found.shares:
-        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found.shares.items())
+    if report.shares:
+        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in report.shares.items())
         said.append(f"The time of all transforms together: {spent}.")
-    statuses = [one.status for one in found.results]
-    if found.verdict == "ok":
+    statuses = [result.status for result in report.results]
+    if report.verdict == "ok":
         said.append(f"[green]All {len(statuses)} results are right, and placed as asked for.")
     else:
         others = len(statuses) - statuses.count("ok")

@@ -26,7 +26,7 @@ from trnfft.cli.printable import printable
 if TYPE_CHECKING:
     import torch
 
-    from trnfft.model_check import Finding, Launches, Report
+    from trnfft.model_check import Finding, Report
 
     Inputs = Sequence[object] | Mapping[str, object]
 
@@ -95,26 +95,26 @@ class BadModel(Exception):
 
 def loaded(spec: str) -> Callable[..., object]:
     """Returns the function, or the model, that MODULE:FUNCTION names."""
-    place, colon, name = spec.rpartition(":")
-    if not colon or not place or not name.isidentifier():
+    source, colon, name = spec.rpartition(":")
+    if not colon or not source or not name.isidentifier():
         raise BadModel(
             f"argument 'MODULE:FUNCTION' is {spec!r}, allowed are a file or a module, a colon and "
             f"the name of a function in it: my_model.py:build"
         )
-    is_file = place.endswith(".py") or os.sep in place
-    module = module_of_file(Path(place)) if is_file else module_by_name(place)
+    is_file = source.endswith(".py") or os.sep in source
+    module = module_of_file(Path(source)) if is_file else module_by_name(source)
     try:
-        found: object = getattr(module, name)
+        function: object = getattr(module, name)
     except AttributeError:
         names = [key for key, value in vars(module).items() if is_builder(module, key, value)]
         has = f"its functions are {', '.join(names)}" if names else "it has no function"
-        raise BadModel(f"there is no {name!r} in {place}; {has}") from None
-    if not callable(found):
+        raise BadModel(f"there is no {name!r} in {source}; {has}") from None
+    if not callable(function):
         raise BadModel(
-            f"{name!r} in {place} is of type {type(found).__name__}, allowed are a function that "
-            f"returns (model, inputs), and a model"
+            f"{name!r} in {source} is of type {type(function).__name__}, allowed are a function "
+            f"that returns (model, inputs), and a model"
         )
-    return found
+    return function
 
 
 def is_builder(module: ModuleType, name: str, value: object) -> bool:
@@ -169,12 +169,12 @@ def lines_of(error: BaseException) -> list[str]:
         for each in traceback.extract_tb(error.__traceback__)
         if not sites.is_library(each.filename)
     ]
-    place = [f"  {sites.short(each.filename)}:{each.lineno}: {each.line}" for each in stack[-1:]]
+    where = [f"  {sites.short(each.filename)}:{each.lineno}: {each.line}" for each in stack[-1:]]
     if isinstance(error, SyntaxError) and error.filename:
         text = (error.text or "").strip()
-        place = [f"  {sites.short(error.filename)}:{error.lineno}: {text}"]
+        where = [f"  {sites.short(error.filename)}:{error.lineno}: {text}"]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return [*place, *(f"  {line}" for line in text.splitlines())]
+    return [*where, *(f"  {line}" for line in text.splitlines())]
 
 
 # What it is run with
@@ -327,11 +327,11 @@ def show_launches(report: Report, phase: str) -> None:
     title = "Forward pass" if phase == "forward" else "Backward pass: derivatives"
     show_row(title, "launches", "modelled")
     typer.echo("-" * WIDTH)
-    for one in report.launches:
-        if one.phase == phase:
-            time = "" if one.predicted_ns is None else in_us(one.count * one.predicted_ns)
-            say(f"{one.operation}, {one.site}")
-            show_row(f"  {work_of(one)}", str(one.count), time)
+    for launch in report.launches:
+        if launch.phase == phase:
+            time = "" if launch.predicted_ns is None else in_us(launch.count * launch.predicted_ns)
+            say(f"{launch.operation}, {launch.site}")
+            show_row(f"  {launch.work}, {launch.algorithm}", str(launch.count), time)
     show_row("total", str(report.launch_count(phase)), in_us(report.predicted_ns(phase)))
 
 
@@ -347,11 +347,6 @@ def show_row(text: str, count: str, time: str) -> None:
 def in_us(ns: float) -> str:
     """Returns a modelled time in microseconds, as text."""
     return f"{ns / 1e3:.4g} us"
-
-
-def work_of(one: Launches) -> str:
-    """Returns the work of a launch and its algorithm, as text."""
-    return f"{one.work}, {one.algorithm}"
 
 
 def totals(report: Report) -> list[str]:
@@ -377,10 +372,10 @@ def show_findings(title: str, findings: Sequence[Finding]) -> None:
     """Prints findings with the lines that they come from."""
     typer.echo()
     typer.echo(f"{title}: {len(findings) or 'nothing'}")
-    for one in findings:
-        times = f", {one.count} times" if one.count > 1 else ""
-        phase = ", backward pass" if one.phase == "backward" else ""
-        line = linecache.getline(one.site.file, one.site.line).strip()
-        place = printable(f"  {one.site}{times}{phase}" + (f": {line}" if line else ""))
-        typer.echo(place if len(place) <= WIDTH else f"{place[: WIDTH - 3]}...")
-        say(f"{one.operation}: {one.message}", "    ")
+    for finding in findings:
+        times = f", {finding.count} times" if finding.count > 1 else ""
+        phase = ", backward pass" if finding.phase == "backward" else ""
+        line = linecache.getline(finding.site.file, finding.site.line).strip()
+        where = printable(f"  {finding.site}{times}{phase}" + (f": {line}" if line else ""))
+        typer.echo(where if len(where) <= WIDTH else f"{where[: WIDTH - 3]}...")
+        say(f"{finding.operation}: {finding.message}", "    ")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,46 +33,28 @@ def doctor(
     """
     from trnfft.cli import health_checks  # here, as it loads torch
 
-    found = Diagnosis(health_checks.examine(), health_checks.neuron_machine())
+    sections, machine = health_checks.examine(), health_checks.neuron_machine()
+    needed = [check for check in sections[health_checks.NEURON] if machine]
+    missing = [check.name for check in broken(needed) if check.name not in health_checks.TOOLS]
+    every = [check for checks in sections.values() for check in checks]
+    others = [check.name for check in broken(every) if check.name not in missing]
+    verdict = NO_KERNELS if missing else "broken" if others else "ok"
     if as_json:
-        sections = {title: list(map(asdict, checks)) for title, checks in found.sections.items()}
-        typer.echo(json.dumps({"verdict": found.verdict, "sections": sections}, indent=1))
+        rows = {title: list(map(asdict, checks)) for title, checks in sections.items()}
+        typer.echo(json.dumps({"verdict": verdict, "sections": rows}, indent=1))
     else:
         console = Console()
-        console.print(screen(found.sections))
+        console.print(screen(sections))
         console.print()
-        console.print("\n".join(advice_lines(found)), markup=False, soft_wrap=True)
-        console.print("\n".join(last_lines(found)), markup=False, highlight=False)
-    raise typer.Exit(EXIT_STATUSES[found.verdict])
+        console.print("\n".join(advice_lines(every, machine)), markup=False, soft_wrap=True)
+        lines = last_lines(missing, list(dict.fromkeys(others)), machine)
+        console.print("\n".join(lines), markup=False, highlight=False)
+    raise typer.Exit(EXIT_STATUSES[verdict])
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """All checks by the title of their section, and what shows that there are NeuronCores here."""
-
-    sections: dict[str, list[Check]]
-    machine: str
-
-    @property
-    def broken(self) -> list[str]:
-        """Returns the names of all broken checks, each once."""
-        checks = [check for section in self.sections.values() for check in section]
-        return list(dict.fromkeys(check.name for check in checks if check.status == "broken"))
-
-    @property
-    def missing(self) -> list[str]:
-        """Returns the broken checks without which no kernel runs on the NeuronCores here."""
-        from trnfft.cli.health_checks import NEURON, TOOLS
-
-        needed = [check for check in self.sections[NEURON] if check.name not in TOOLS]
-        return [check.name for check in needed if self.machine and check.status == "broken"]
-
-    @property
-    def verdict(self) -> str:
-        """Returns "ok", "broken", or NO_KERNELS on a computer with NeuronCores."""
-        if self.missing:
-            return NO_KERNELS
-        return "broken" if self.broken else "ok"
+def broken(checks: Iterable[Check]) -> list[Check]:
+    """Returns the checks of what is broken."""
+    return [check for check in checks if check.status == "broken"]
 
 
 def screen(sections: dict[str, list[Check]]) -> Table:
@@ -88,17 +71,16 @@ def screen(sections: dict[str, list[Check]]) -> Table:
     return table
 
 
-def advice_lines(found: Diagnosis) -> list[str]:
+def advice_lines(every: list[Check], machine: str) -> list[str]:
     """Returns what to do about every check that is not ok; those with the same advice together."""
     same: dict[str, list[Check]] = {}
-    for checks in found.sections.values():
-        for check in checks:
-            if check.status != "ok":
-                same.setdefault(check.advice, []).append(check)
+    for check in every:
+        if check.status != "ok":
+            same.setdefault(check.advice, []).append(check)
     if not same:
         return []
     lines = ["What to do"]
-    if not found.machine:
+    if not machine:
         lines += textwrap.wrap(
             "Notes name what is absent. This computer has no NeuronCore, as far as its instance "
             "type and its devices tell, and trnfft works here without what the notes name.",
@@ -106,8 +88,7 @@ def advice_lines(found: Diagnosis) -> list[str]:
         )
     for advice, checks in same.items():
         names = ", ".join(dict.fromkeys(check.name for check in checks))
-        is_broken = any(check.status == "broken" for check in checks)
-        lines += [f"{'broken' if is_broken else 'note':<5} {names}", *wrapped(advice)]
+        lines += [f"{'broken' if broken(checks) else 'note':<5} {names}", *wrapped(advice)]
     return [*lines, ""]
 
 
@@ -117,7 +98,7 @@ def wrapped(advice: str) -> list[str]:
     for part in re.split(r"; | && |(?<=[:,]) (?=pip |export )", advice):
         is_command = part.startswith(("pip ", "export "))
         indent = " " * (10 if is_command else 6)
-        found = textwrap.wrap(
+        folded = textwrap.wrap(
             part if is_command else part[0].upper() + part[1:],
             WIDTH - 2,
             initial_indent=indent,
@@ -125,20 +106,17 @@ def wrapped(advice: str) -> list[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        lines += [f"{line} \\" for line in found[:-1]] + found[-1:] if is_command else found
+        lines += [f"{line} \\" for line in folded[:-1]] + folded[-1:] if is_command else folded
     return lines
 
 
-def last_lines(found: Diagnosis) -> list[str]:
-    """Returns the verdict in sentences."""
-    others = [name for name in found.broken if name not in found.missing]
-    if found.missing:
-        lines = [
-            f"No kernel can run on the NeuronCores of this computer ({found.machine}), because of: "
-            f"{', '.join(found.missing)}."
-        ]
-        return lines + ([f"Also broken: {', '.join(others)}."] if others else [])
-    if others:
-        return [f"Broken: {', '.join(others)}."]
-    what = f", and kernels have what they need on this computer ({found.machine})"
-    return [f"Nothing is broken{what if found.machine else ''}."]
+def last_lines(missing: list[str], others: list[str], machine: str) -> list[str]:
+    """Returns the verdict in sentences: of what kernels here lack, and of what else is broken."""
+    if not missing:
+        what = f", and kernels have what they need on this computer ({machine})" * bool(machine)
+        return [f"Broken: {', '.join(others)}." if others else f"Nothing is broken{what}."]
+    no_kernels = (
+        f"No kernel can run on the NeuronCores of this computer ({machine}), because of: "
+        f"{', '.join(missing)}."
+    )
+    return [no_kernels, *([f"Also broken: {', '.join(others)}."] if others else [])]

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -102,10 +101,22 @@ class Unwell(Exception):
     """What was found where not all is well: status, detail and advice, as in `Check`."""
 
 
+def note_if(is_so: object, detail: str, advice: str) -> None:
+    """Ends a check with a note."""
+    if is_so:
+        raise Unwell(NOTE, detail, advice)
+
+
+def broken_if(is_so: object, detail: str, advice: str) -> None:
+    """Ends a check with what is broken."""
+    if is_so:
+        raise Unwell(BROKEN, detail, advice)
+
+
 def checks(title: str) -> list[Check]:
     """Returns the checks of a section; one that has nothing to tell is left out."""
-    found = [_check(name, look) for name, look in SECTIONS[title].items()]
-    return [check for check in found if check.detail]
+    every = [_check(name, look) for name, look in SECTIONS[title].items()]
+    return [check for check in every if check.detail]
 
 
 def neuron_checks() -> list[Check]:
@@ -116,8 +127,8 @@ def neuron_checks() -> list[Check]:
 def _check(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, OK, look())
-    except Unwell as found:
-        return Check(name, *found.args)
+    except Unwell as unwell:
+        return Check(name, *unwell.args)
 
 
 # Packages
@@ -136,14 +147,13 @@ def _version() -> str:
 
 def _twice() -> str:
     """Finds the simulator, whose files are in trnfft too, installed beside it."""
-    if version_of(SIMULATOR) is None:
-        return ""
-    raise Unwell(
-        BROKEN,
+    broken_if(
+        version_of(SIMULATOR) is not None,
         f"installed beside {LIBRARY}, which has the same files",
         f"removing one breaks the other: pip uninstall {SIMULATOR} {LIBRARY}, then install "
         f"{LIBRARY} again",
     )
+    return ""
 
 
 def _installed(name: str, install: str) -> str:
@@ -151,14 +161,14 @@ def _installed(name: str, install: str) -> str:
     version = version_of(name)
     if version is None:
         raise Unwell(NOTE, "not installed", _to_install(install))
-    if PLACEHOLDER_MARK in str(metadata.metadata(name).json.get("description", "")):
-        raise _placeholder(version, install)
+    description = metadata.metadata(name).json.get("description", "")
+    _not_a_placeholder(PLACEHOLDER_MARK in str(description), version, install)
     return version
 
 
-def _placeholder(version: str, install: str) -> Unwell:
+def _not_a_placeholder(is_one: bool, version: str, install: str) -> None:
     detail = f"{version}, the placeholder of the public index"
-    return Unwell(BROKEN, detail, f"Replace the placeholder: {install}")
+    broken_if(is_one, detail, f"Replace the placeholder: {install}")
 
 
 def _to_install(how: str) -> str:
@@ -169,9 +179,9 @@ def _to_install(how: str) -> str:
 def _torch_package(name: str) -> str:
     install, use = TORCH_PACKAGES[name]
     version = _installed(name, install)
-    if error := import_error(name.replace("-", "_")):
-        advice = f"Remove {name}, or install it again. {_to_install(install)}"
-        raise Unwell(BROKEN, f"{version} cannot be imported: {error}", advice)
+    error = import_error(name.replace("-", "_"))
+    advice = f"Remove {name}, or install it again. {_to_install(install)}"
+    broken_if(error, f"{version} cannot be imported: {error}", advice)
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if name == "torch-neuronx" and numbers and tuple(map(int, numbers.groups())) >= NATIVE_SINCE:
         use = NATIVE_USE
@@ -197,28 +207,23 @@ def import_error(module: str) -> str:
 
 def _compiler() -> str:
     version = _installed("neuronx-cc", COMPILER)
-    if importlib.util.find_spec("neuronxcc") is None:
-        detail = f"{version} lacks its module neuronxcc"
-        raise Unwell(BROKEN, detail, f"Install it again: {COMPILER}")
+    is_empty = importlib.util.find_spec("neuronxcc") is None
+    broken_if(is_empty, f"{version} lacks its module neuronxcc", f"Install it again: {COMPILER}")
     return version
 
 
 def _nki() -> str:
     """Returns the version of nki where it is the real package, as kernels find it."""
-    found, version = find_nki(), version_of("nki") or "of unknown version"
-    if found.state == "absent":
-        raise Unwell(NOTE, "not installed: the simulator stands in", _to_install(NKI))
-    if found.state == "placeholder":
-        raise _placeholder(version, NKI)
-    if found.state == "broken":
-        detail = f"{version} cannot be imported: {found.error}"
-        raise Unwell(BROKEN, detail, f"Install it again: {NKI}")
-    if version.startswith(PARSED):
-        detail = f"{version} does not trace plain Python, which the kernels are written in"
-        raise Unwell(BROKEN, detail, f"Install 0.7 or newer, of SDK 2.33: {NKI}")
-    if not config.has_nki():
-        detail = f"{version}, not in use because {SIMULATOR_VARIABLE} is 1"
-        raise Unwell(NOTE, detail, f"Unset {SIMULATOR_VARIABLE} to use it.")
+    nki, version = find_nki(), version_of("nki") or "of unknown version"
+    absent = "not installed: the simulator stands in"
+    note_if(nki.state == "absent", absent, _to_install(NKI))
+    _not_a_placeholder(nki.state == "placeholder", version, NKI)
+    detail = f"{version} cannot be imported: {nki.error}"
+    broken_if(nki.state == "broken", detail, f"Install it again: {NKI}")
+    detail = f"{version} does not trace plain Python, which the kernels are written in"
+    broken_if(version.startswith(PARSED), detail, f"Install 0.7 or newer, of SDK 2.33: {NKI}")
+    detail = f"{version}, not in use because {SIMULATOR_VARIABLE} is 1"
+    note_if(not config.has_nki(), detail, f"Unset {SIMULATOR_VARIABLE} to use it.")
     return version
 
 
@@ -251,9 +256,8 @@ def _chip_and_why() -> str:
 
 def _degree() -> str:
     """Returns the degree of LNC, which is the number of cores that share a launch."""
-    if _chip() is None:
-        advice = f"Set {hardware.TARGET_VARIABLE} to a chip; see the advice for the chip."
-        raise Unwell(NOTE, "not known, because the chip is not", advice)
+    advice = f"Set {hardware.TARGET_VARIABLE} to a chip; see the advice for the chip."
+    note_if(_chip() is None, "not known, because the chip is not", advice)
     try:
         degree, why = hardware.degree_and_why()
     except ValueError as error:
@@ -276,9 +280,9 @@ def _compiler_flags() -> str:
     flags = os.environ.get(COMPILER_VARIABLE, "")
     words = flags.replace("=", " ").split()
     chosen = [value for name, value in zip(words, words[1:], strict=False) if name == "--auto-cast"]
-    if chosen and chosen[-1] != "none":
-        detail = f"{flags}: products of float32 outside of kernels are in bfloat16"
-        raise Unwell(NOTE, detail, f"Leave --auto-cast out of {COMPILER_VARIABLE}.")
+    detail = f"{flags}: products of float32 outside of kernels are in bfloat16"
+    advice = f"Leave --auto-cast out of {COMPILER_VARIABLE}."
+    note_if(chosen and chosen[-1] != "none", detail, advice)
     return flags or "not set"
 
 
@@ -297,10 +301,10 @@ def _auto(device: str) -> str:
 def _folder() -> str:
     folder = wisdom.user_file(hardware.NAMES[0]).parent
     existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
-    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return f"{folder}, writable"
+    is_writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
     advice = f"Make {folder} writable; until then every process searches for plans anew."
-    raise Unwell(NOTE, f"{folder}, not writable", advice)
+    note_if(not is_writable, f"{folder}, not writable", advice)
+    return f"{folder}, writable"
 
 
 def _plans(chip: str) -> str:
@@ -308,14 +312,11 @@ def _plans(chip: str) -> str:
     detail = f"plans shipped: {_described(shipped)}; yours: {_described(own)}"
     again = f"Install {LIBRARY} again."
     remove = f"Remove {wisdom.user_file(chip)}, which trnfft makes anew."
-    if shipped.state == "damaged" or shipped.unknown:
-        raise Unwell(BROKEN, detail, f"{again} Its plans are damaged: {shipped.reason}.")
-    if own.state == "damaged":
-        raise Unwell(BROKEN, detail, f"{remove} It is damaged: {own.reason}.")
-    if own.unknown:
-        raise Unwell(NOTE, detail, f"{remove} It has rows that are no plans: {own.reason}.")
-    if shipped.state != "in use":
-        raise Unwell(NOTE, detail, f"{again} Its plans for {chip} are missing.")
+    is_damaged = shipped.state == "damaged" or shipped.unknown
+    broken_if(is_damaged, detail, f"{again} Its plans are damaged: {shipped.reason}.")
+    broken_if(own.state == "damaged", detail, f"{remove} It is damaged: {own.reason}.")
+    note_if(own.unknown, detail, f"{remove} It has rows that are no plans: {own.reason}.")
+    note_if(shipped.state != "in use", detail, f"{again} Its plans for {chip} are missing.")
     return detail
 
 
@@ -328,10 +329,15 @@ def _described(file: wisdom.Examined) -> str:
 # Self-tests
 
 
-def _tested(test: Callable[[], tuple[float, str]]) -> str:
-    """Returns what a self-test says, which must not raise, and whose error must be small."""
+def _tested(test: Callable[[], tuple[np.ndarray, np.ndarray, str]], form: str) -> str:
+    """Returns what a self-test says, which must not raise, and whose error must be small.
+
+    A test returns what it found, what is exact, and what it says more.
+    """
     try:
-        error, detail = test()
+        result, exact, more = test()
+        error = float(np.linalg.norm(result - exact) / np.linalg.norm(exact))
+        detail = f"{form}: error {error:.1e}{more}"
         if error <= TOLERANCE:  # False for NaN
             return detail
         detail = f"{detail}, above {TOLERANCE:.0e}"
@@ -344,39 +350,34 @@ def _tested(test: Callable[[], tuple[float, str]]) -> str:
     raise Unwell(BROKEN, detail, advice)
 
 
-def _dft_gemm() -> tuple[float, str]:
+def _dft_gemm() -> tuple[np.ndarray, np.ndarray, str]:
     return _simulated(dft_gemm, 64, dft_gemm_matrix(64, False, 1.0))
 
 
-def _stockham() -> tuple[float, str]:
+def _stockham() -> tuple[np.ndarray, np.ndarray, str]:
     return _simulated(stockham, 256, *pack(stockham_tables(256, (16, 16))), (16, 16))
 
 
-def _simulated(kernel: Callable[..., Any], n: int, *arguments: object) -> tuple[float, str]:
-    """Compares a kernel in the simulator with float64 NumPy, on 8 random rows of n points."""
+def _simulated(
+    kernel: Callable[..., object], n: int, *arguments: object
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Runs a kernel in the simulator, and float64 NumPy, on 8 random rows of n points."""
     re, im = np.random.default_rng(0).standard_normal((2, 8, n)).astype(np.float32)
     chip = _chip() or hardware.TRN1  # without a chip, another check is broken
     with hardware.select(chip), nki_sim.record() as timeline:
         y_re, y_im = nki_sim.simulate(kernel)(re, im, *arguments)
-    exact = np.fft.fft(re + 1j * im.astype(np.float64))
-    error = _relative_error(y_re + 1j * y_im.astype(np.float64), exact)
     modelled = f"kernel {timeline.total_ns / 1e3:.3g} us, modelled on {timeline.where}"
     launched = f"with a launch, about {about(timeline.with_launches_ns)}"
-    return error, f"simulator: error {error:.1e}; {modelled}; {launched}"
+    exact = np.fft.fft(re + 1j * im.astype(np.float64))
+    return y_re + 1j * y_im.astype(np.float64), exact, f"; {modelled}; {launched}"
 
 
-def _matmul() -> tuple[float, str]:
-    """Compares two backends on 8 random rows of 1000 points, for which trnfft ships a plan."""
+def _matmul() -> tuple[np.ndarray, np.ndarray, str]:
+    """Runs two backends on 8 random rows of 1000 points, for which trnfft ships a plan."""
     x = torch.randn(8, 1000, generator=torch.Generator().manual_seed(0))
     with config.precision("fast"), config.backend("matmul"):
-        found = trnfft.fft(x)
-    exact = torch.fft.fft(x.double()).numpy()
-    error = _relative_error(found.real.numpy() + 1j * found.imag.numpy(), exact)
-    return error, f"against torch.fft: error {error:.1e}"
-
-
-def _relative_error(found: np.ndarray, exact: np.ndarray) -> float:
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+        y = trnfft.fft(x)
+    return y.real.numpy() + 1j * y.imag.numpy(), torch.fft.fft(x.double()).numpy(), ""
 
 
 # The NeuronCore. The list and the places are from the Neuron documentation:
@@ -403,17 +404,15 @@ def neuron_machine() -> str:
 
 def _driver() -> str:
     devices = neuron_devices()
-    if not devices:
-        advice = "On an instance with Trainium or Inferentia2, install aws-neuronx-dkms."
-        raise Unwell(BROKEN, f"no device {NEURON_DEVICES}/neuron*", advice)
+    advice = "On an instance with Trainium or Inferentia2, install aws-neuronx-dkms."
+    broken_if(not devices, f"no device {NEURON_DEVICES}/neuron*", advice)
     version = NEURON_MODULE.read_text().strip() if NEURON_MODULE.exists() else "unknown"
     return f"version {version}, devices: {len(devices)}"
 
 
 def _required_nki() -> str:
     nki = _check("nki", _nki)
-    if nki.status != OK:
-        raise Unwell(BROKEN, nki.detail, nki.advice)
+    broken_if(nki.status != OK, nki.detail, nki.advice)
     return nki.detail
 
 
@@ -439,11 +438,10 @@ def _torch_device() -> str:
     """Returns which of three packages give torch a Neuron device; one is needed, none broken."""
     packages = [_check(name, partial(_torch_package, name)) for name in TORCH_PACKAGES]
     for check in packages:
-        if check.status == BROKEN:
-            raise Unwell(BROKEN, f"{check.name} {check.detail}", check.advice)
-    if found := [check.name for check in packages if check.status == OK]:
-        return f"by {', '.join(found)}"
-    raise Unwell(BROKEN, f"needs {_either(tuple(TORCH_PACKAGES))}", TORCH_NEURONX)
+        broken_if(check.status == BROKEN, f"{check.name} {check.detail}", check.advice)
+    working = [check.name for check in packages if check.status == OK]
+    broken_if(not working, f"needs {_either(tuple(TORCH_PACKAGES))}", TORCH_NEURONX)
+    return f"by {', '.join(working)}"
 
 
 def _either(names: tuple[str, ...]) -> str:
@@ -453,16 +451,15 @@ def _either(names: tuple[str, ...]) -> str:
 def _launches() -> str:
     """Returns for which of the devices the backend "auto" launches kernels."""
     chosen = {name: _of_auto(name) for name in ("xla", "neuron")}
-    if found := [name for name, (backend, _) in chosen.items() if backend == "nki"]:
-        return f'backend "auto" launches kernels on {", ".join(found)}'
+    devices = [name for name, (backend, _) in chosen.items() if backend == "nki"]
     advice = _check("nki", _nki).advice or TORCH_NEURONX
-    raise Unwell(BROKEN, f'backend "auto" launches none: {chosen["neuron"][1]}', advice)
+    broken_if(not devices, f'backend "auto" launches none: {chosen["neuron"][1]}', advice)
+    return f'backend "auto" launches kernels on {", ".join(devices)}'
 
 
 def _program(name: str, advice: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        raise Unwell(BROKEN, "not on PATH", advice)
+    path = shutil.which(name) or ""
+    broken_if(not path, "not on PATH", advice)
     return path
 
 
@@ -495,9 +492,9 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         **{chip: partial(_plans, chip) for chip in hardware.NAMES},
     },
     "Self-tests": {
-        "DFT-GEMM 8 x 64": partial(_tested, _dft_gemm),
-        "Stockham 8 x 256": partial(_tested, _stockham),
-        "matmul 8 x 1000": partial(_tested, _matmul),
+        "DFT-GEMM 8 x 64": partial(_tested, _dft_gemm, "simulator"),
+        "Stockham 8 x 256": partial(_tested, _stockham, "simulator"),
+        "matmul 8 x 1000": partial(_tested, _matmul, "against torch.fft"),
     },
     NEURON: {
         "driver": _driver,

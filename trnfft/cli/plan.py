@@ -88,7 +88,7 @@ def plan(
                 f"argument '--plot' is {plot}, allowed only with N, over which it draws times; "
                 f"leave out --shape and --padded-from"
             )
-        found = make_plan(
+        chosen = make_plan(
             n,
             shape=parse_shape("--shape", shape),
             real=real,
@@ -102,21 +102,21 @@ def plan(
     except (ValueError, NotImplementedError) as error:
         stop(str(error), 2)
     if as_json:
-        printed = {**found.to_dict(), "with_launches_ns": found.with_launches_ns}
+        printed = {**chosen.to_dict(), "with_launches_ns": chosen.with_launches_ns}
         typer.echo(json.dumps(printed, indent=1))
         return
     console = Console()
-    console.print(found.tree(), markup=False, highlight=False, soft_wrap=True)
+    console.print(chosen.tree(), markup=False, highlight=False, soft_wrap=True)
     console.print()
-    console.print(candidate_list(found, everything, min(console.width, WIDEST)), soft_wrap=True)
-    if found.launches:
+    console.print(candidate_list(chosen, everything, min(console.width, WIDEST)), soft_wrap=True)
+    if chosen.launches:
         console.print()
-        note = hardware.chip(found.target).launches.note(found.target)
+        note = hardware.chip(chosen.target).launches.note(chosen.target)
         console.print(note, highlight=False)
     if perfetto is not None:
-        save_timeline(found, perfetto)
+        save_timeline(chosen, perfetto)
     if plot is not None:
-        save_picture(lambda: draw_prices(found), plot)
+        save_picture(lambda: draw_prices(chosen), plot)
 
 
 def check_size(n: int | None, shape: str | None) -> None:
@@ -143,23 +143,24 @@ def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
     return tuple(map(int, sizes))
 
 
-def candidate_list(found: Plan, everything: bool, width: int) -> Text:
+def candidate_list(plan: Plan, everything: bool, width: int) -> Text:
     """Returns the candidates, the choice first: all, or the first of every algorithm.
 
     A recipe has a line of its own, below which are its numbers and the verdict in columns, so that
     80 columns are enough.
     """
     title = "All candidates" if everything else "Candidates, the best of each algorithm"
-    shown = found.candidates if everything else best_of_each(found.candidates)
-    recipes = [(str(one.recipe), one) for one in shown] if everything else folded(shown)
+    candidates = plan.candidates if everything else best_of_each(plan.candidates)
+    alone = [(str(candidate.recipe), candidate) for candidate in candidates]
+    recipes = alone if everything else folded(candidates)
     rows = [
         ("kernel", "launched", "bound", "error"),
-        *(numbers_of(found, candidate) for _, candidate in recipes),
+        *(numbers_of(plan, candidate) for _, candidate in recipes),
     ]
     verdicts = ["verdict", *(candidate.rejected or "chosen" for _, candidate in recipes)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    text = Text(f"{title}: modelled on {found.where}\n" if found.launches else f"{title}\n")
-    if found.launches:
+    text = Text(f"{title}: modelled on {plan.where}\n" if plan.launches else f"{title}\n")
+    if plan.launches:
         columns = (
             "Columns: the modelled time of the kernel, about the time with a launch, the busiest "
             "engine, the relative L2 error, and why the recipe was rejected."
@@ -181,13 +182,14 @@ def candidate_list(found: Plan, everything: bool, width: int) -> Text:
     return text
 
 
-def numbers_of(found: Plan, candidate: Candidate) -> tuple[str, str, str, str]:
+def numbers_of(plan: Plan, candidate: Candidate) -> tuple[str, str, str, str]:
     """Returns the times of a candidate without and with a launch, its busiest engine, its error."""
     error, high = candidate.predicted_error, candidate.high_error
-    shown = "" if error is None else f"{error:.1e}"
+    text = "" if error is None else f"{error:.1e}"
     if high != error:
-        shown += f" to {high:.1e}"
-    return time_of(candidate), with_launches_of(found, candidate), candidate.bound, shown
+        text += f" to {high:.1e}"
+    ns = plan.with_launches_of(candidate)
+    return time_of(candidate), "" if ns is None else about(ns), candidate.bound, text
 
 
 def time_of(candidate: Candidate) -> str:
@@ -197,18 +199,12 @@ def time_of(candidate: Candidate) -> str:
     return "" if candidate.least_ns is None else f"> {candidate.least_ns / 1e3:.4g} us"
 
 
-def with_launches_of(found: Plan, candidate: Candidate) -> str:
-    """Returns about the time of a candidate with its launches, or nothing."""
-    ns = found.with_launches_of(candidate)
-    return "" if ns is None else about(ns)
-
-
 def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Returns the first candidate of each algorithm, which is the best one: they are in order."""
-    found: dict[str, Candidate] = {}
+    best: dict[str, Candidate] = {}
     for candidate in candidates:
-        found.setdefault(candidate.recipe.algorithm, candidate)
-    return list(found.values())
+        best.setdefault(candidate.recipe.algorithm, candidate)
+    return list(best.values())
 
 
 def folded(candidates: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
@@ -221,28 +217,31 @@ def folded(candidates: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
         is_possible = candidate.predicted_error is not None
         alike.setdefault(index if is_possible else candidate.rejected, []).append(candidate)
     return [
-        (", ".join(one.recipe.algorithm for one in same) if same[1:] else str(first.recipe), first)
+        (
+            ", ".join(each.recipe.algorithm for each in same) if same[1:] else str(first.recipe),
+            first,
+        )
         for same in alike.values()
         for first in same[:1]
     ]
 
 
-def save_timeline(found: Plan, out: Path) -> None:
+def save_timeline(plan: Plan, out: Path) -> None:
     """Writes the timeline of the plan, or ends the command with the reason why not."""
     import nki_sim
     from trnfft.planner import cost
 
-    if not found.launches:
+    if not plan.launches:
         stop('there is no timeline, because precision "double" runs on the host', 2)
-    chip = hardware.chip(found.target)
+    chip = hardware.chip(plan.target)
     try:
         with writing(out), nki_sim.sources():
-            cost.timeline(found.recipe, found.batch, chip, found.cores).save_perfetto(out)
+            cost.timeline(plan.recipe, plan.batch, chip, plan.cores).save_perfetto(out)
     except ImportError:
         stop(f"the trace needs perfetto, {from_extra('report')}", 2)
 
 
-def draw_prices(found: Plan) -> Figure:
+def draw_prices(plan: Plan) -> Figure:
     """Draws modelled time over N, one line an algorithm, for the batch and chip of a plan.
 
     The lines go through powers of two. The N of the plan, which may have other factors, has stars.
@@ -256,9 +255,9 @@ def draw_prices(found: Plan) -> Figure:
     ink = rcParams["text.color"]
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots()
-    plans = priced_lengths(found)
+    plans = priced_lengths(plan)
     for name in algorithms.ALGORITHMS:
-        points, own = prices_of(name, plans), prices_of(name, [found])
+        points, own = prices_of(name, plans), prices_of(name, [plan])
         color = None
         if points:
             (line,) = axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
@@ -267,18 +266,18 @@ def draw_prices(found: Plan) -> Figure:
             label = None if points else name
             (star,) = axes.plot(*zip(*own, strict=True), marker="*", color=color, label=label)
             star.set(markersize=10, markeredgecolor="white")
-    floor = sorted((one.n, one.dma_floor_ns / 1e3) for one in [found, *plans])
+    floor = sorted((each.n, each.dma_floor_ns / 1e3) for each in [plan, *plans])
     axes.plot(*zip(*floor, strict=True), "--", color=ink, label="DMA floor")
-    one_launch = hardware.chip(found.target).with_launches_ns(0.0, 1)
+    one_launch = hardware.chip(plan.target).with_launches_ns(0.0, 1)
     label = f"a launch, about {about(one_launch)}, which the lines do not count"
     axes.axhline(one_launch / 1e3, color=ink, linestyle=":", label=label)
-    axes.axvline(found.n, color="grey", linewidth=1, zorder=0, label=f"N = {found.n}")
+    axes.axvline(plan.n, color="grey", linewidth=1, zorder=0, label=f"N = {plan.n}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("N")
     axes.set_ylabel("kernel (us), modelled")
-    data = "" if found.kind.name == C2C else ", real data"
-    axes.set_title(f"Batch {found.batch} on {found.where}, precision {found.precision}{data}")
+    data = "" if plan.kind.name == C2C else ", real data"
+    axes.set_title(f"Batch {plan.batch} on {plan.where}, precision {plan.precision}{data}")
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
@@ -290,13 +289,13 @@ def prices_of(algorithm: str, plans: Sequence[Plan]) -> list[tuple[int, float]]:
     Candidates that a plan rejects without a price have theirs computed here. Plans without such a
     candidate are left out.
     """
-    found = [
-        (one.n, price_of(candidate, one))
-        for one in plans
-        for candidate in best_of_each(one.candidates)
+    prices = [
+        (plan.n, price_of(candidate, plan))
+        for plan in plans
+        for candidate in best_of_each(plan.candidates)
         if candidate.recipe.algorithm == algorithm
     ]
-    return [(n, ns / 1e3) for n, ns in found if ns is not None]
+    return [(n, ns / 1e3) for n, ns in prices if ns is not None]
 
 
 def price_of(candidate: Candidate, plan: Plan) -> float | None:
@@ -312,7 +311,7 @@ def price_of(candidate: Candidate, plan: Plan) -> float | None:
         return None
 
 
-def priced_lengths(found: Plan) -> list[Plan]:
+def priced_lengths(plan: Plan) -> list[Plan]:
     """Returns plans like `found` for all powers of two up to PLOTTED that a kernel transforms."""
     from trnfft.planner.kinds import C2C
     from trnfft.planner.planner import plan as make_plan
@@ -323,12 +322,12 @@ def priced_lengths(found: Plan) -> list[Plan]:
             plans.append(
                 make_plan(
                     1 << exponent,
-                    real=found.kind.name != C2C,
-                    inverse=found.inverse,
-                    batch=found.batch,
-                    target=found.target,
-                    cores=found.cores,
-                    precision=found.precision,
+                    real=plan.kind.name != C2C,
+                    inverse=plan.inverse,
+                    batch=plan.batch,
+                    target=plan.target,
+                    cores=plan.cores,
+                    precision=plan.precision,
                 )
             )
         except NotImplementedError:

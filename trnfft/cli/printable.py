@@ -4,5 +4,6 @@
 def printable(text: str) -> str:
     """Returns text with escapes for line breaks, control characters and bytes that are no text."""
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )

@@ -2,11 +2,12 @@
 
 The files of this package:
 
-    runner.py      runs the model, forward and backward
-    watch.py       sees all calls of torch: refusals, native complex tensors, operators
-    stand_in.py    replaces the backends: plans and counts launches, computes by torch.fft
-    sites.py       finds the line of the program that a call comes from
-    findings.py    the report
+    runner.py               runs the model, forward and backward
+    watch.py                sees all calls of torch: refusals, native complex tensors, operators
+    replaced_backends.py    plans and counts launches, and computes by references of operators
+    sites.py                finds the line of the program that a call comes from
+    findings.py             the report
+    layer_plan.py           `trnfft.plan_layer`, a check on the device meta
 """
 
 from trnfft.model_check.findings import Finding, Launches, Report

@@ -101,15 +101,15 @@ class Report:
 
     def launch_count(self, phase: str = "") -> int:
         """Returns the number of launches in a pass, by default in all passes."""
-        return sum(one.count for one in self._of(phase))
+        return sum(launch.count for launch in self._of(phase))
 
     def predicted_ns(self, phase: str = "") -> float:
         """Returns the modelled time of the kernels in a pass, by default in all passes."""
-        return sum(one.count * (one.predicted_ns or 0.0) for one in self._of(phase))
+        return sum(launch.count * (launch.predicted_ns or 0.0) for launch in self._of(phase))
 
     def hbm_bytes(self, phase: str = "") -> int:
         """Returns the bytes that the kernels of a pass move from and to HBM."""
-        return sum(one.count * (one.hbm_bytes or 0) for one in self._of(phase))
+        return sum(launch.count * (launch.hbm_bytes or 0) for launch in self._of(phase))
 
     def with_launches_ns(self, phase: str = "") -> float:
         """Returns `predicted_ns` plus the time of the launches, which others measured."""
@@ -124,18 +124,20 @@ class Report:
         for phase in phases:
             total = self._line(self.launch_count(phase), self.predicted_ns(phase), phase)
             lines.append(f"{phase:<10}{total}, {self.operators[phase]} other operators of torch")
-            for one in self._of(phase):
-                ns = one.count * (one.predicted_ns or 0.0)
-                points = " x ".join(map(str, one.points))
-                what = f"{one.recipe}, {points} points, batch {one.batch}"
-                lines.append(f"  {self._line(one.count, ns, phase, one)}: {what}")
-        for title, found in (("refused", self.refused), ("falls back", self.fallbacks)):
-            lines += [f"{title}: {one.operation} {one.message}" for one in found]
+            for each in self._of(phase):
+                ns = each.count * (each.predicted_ns or 0.0)
+                points = " x ".join(map(str, each.points))
+                what = f"{each.recipe}, {points} points, batch {each.batch}"
+                lines.append(f"  {self._line(each.count, ns, phase, each)}: {what}")
+        for title, findings in (("refused", self.refused), ("falls back", self.fallbacks)):
+            lines += [f"{title}: {each.operation} {each.message}" for each in findings]
         with_launches = about(self.with_launches_ns())
         return "\n".join([*lines, f"with the time of eager launches, about {with_launches}"])
 
-    def _line(self, count: int, ns: float, phase: str, one: Launches | None = None) -> str:
-        nbytes = self.hbm_bytes(phase) if one is None else one.count * (one.hbm_bytes or 0)
+    def _line(self, count: int, ns: float, phase: str, launch: Launches | None = None) -> str:
+        nbytes = self.hbm_bytes(phase)
+        if launch is not None:
+            nbytes = launch.count * (launch.hbm_bytes or 0)
         launches = "launch" if count == 1 else "launches"
         return f"{count} {launches}, {ns / 1e3:.1f} us, {nbytes / 1e6:.2f} MB of HBM"
 
@@ -158,16 +160,16 @@ class Report:
                 }
                 for phase in phases
             },
-            "launches": [_entry(one) for one in self.launches],
-            "refused": [_entry(one) for one in self.refused],
-            "fallbacks": [_entry(one) for one in self.fallbacks],
+            "launches": [_entry(each) for each in self.launches],
+            "refused": [_entry(each) for each in self.refused],
+            "fallbacks": [_entry(each) for each in self.fallbacks],
         }
 
     def _of(self, phase: str) -> list[Launches]:
-        return [one for one in self.launches if phase in ("", one.phase)]
+        return [launch for launch in self.launches if phase in ("", launch.phase)]
 
 
-def _entry(one: Launches | Finding) -> dict[str, Any]:
-    site = one.site
-    fields = {name: value for name, value in vars(one).items() if name != "site"}
+def _entry(record: Launches | Finding) -> dict[str, Any]:
+    site = record.site
+    fields = {name: value for name, value in vars(record).items() if name != "site"}
     return {"file": site.file, "line": site.line, "module": site.module, **fields}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +15,7 @@ from trnfft.model_check import Report, check_model
 
 def plan_layer(
     layer: nn.Module,
-    *inputs: Any,
+    *inputs: object,
     backward: bool = False,
     target: str | None = None,
     cores: int | None = None,
@@ -58,21 +57,22 @@ def plan_layer(
             f"and trnfft.nn; for a function, use trnfft.model_check.check_model"
         )
     check_flags(backward=backward)
-    specs = [_spec(one) for one in inputs]
+    like = list(map(_without_numbers, inputs))
     return check_model(
-        _on_meta(layer), specs, backward=backward, device="meta", target=target, cores=cores
+        _on_meta(layer), like, backward=backward, device="meta", target=target, cores=cores
     )
 
 
-def _spec(one: Any) -> torch.Tensor:
-    """Returns a tensor without numbers like an input."""
-    if isinstance(one, torch.Tensor):
-        return torch.empty_like(one, device="meta")
-    if not are_several(one):
+def _without_numbers(given: object) -> torch.Tensor:
+    """Returns a tensor on the device meta like an input: a tensor, or the shape of one."""
+    if isinstance(given, torch.Tensor):
+        return torch.empty_like(given, device="meta")
+    if not are_several(given):
         raise TypeError(
-            f"argument 'inputs' has {shown(one)}, allowed are shapes, such as (8, 512), and tensors"
+            f"argument 'inputs' has {shown(given)}, allowed are shapes, such as (8, 512), and "
+            f"tensors"
         )
-    shape = integers("inputs", one)
+    shape = integers("inputs", given)
     if min(shape, default=0) < 0:
         raise ValueError(f"argument 'inputs' has the shape {shape}, allowed are sizes of 0 or more")
     check_memory(f"argument 'inputs' has the shape {shape}", shape, 4, "meta")
@@ -81,10 +81,9 @@ def _spec(one: Any) -> torch.Tensor:
 
 def _on_meta(layer: nn.Module) -> nn.Module:
     """Returns a copy of a layer whose parameters and buffers have no numbers."""
-    memo: dict[int, Any] = {}
-    for tensors in (layer.parameters(), layer.buffers()):
-        for one in tensors:
-            like = torch.empty_like(one.detach(), device="meta")
-            is_parameter = isinstance(one, nn.Parameter)
-            memo[id(one)] = nn.Parameter(like, one.requires_grad) if is_parameter else like
+    memo: dict[int, object] = {}
+    for x in (*layer.parameters(), *layer.buffers()):
+        like = torch.empty_like(x.detach(), device="meta")
+        is_parameter = isinstance(x, nn.Parameter)
+        memo[id(x)] = nn.Parameter(like, x.requires_grad) if is_parameter else like
     return copy.deepcopy(layer, memo)

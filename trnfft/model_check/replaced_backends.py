@@ -8,8 +8,6 @@ also notes and computes the transforms that the kernels refuse, so that the mode
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
 
 import torch
 
@@ -17,46 +15,27 @@ from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.matmul import Matmul
 from trnfft.backends.nki import Nki
 from trnfft.backends.torch_native import TorchNative
+from trnfft.model_check.watch import Watch
 from trnfft.ops.reference import reference
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.plan import Recipe
 
 Method = Callable[[Parts, Call], Parts]
-NAMES: dict[str, str] = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, in the report
 
 
-class Listener(Protocol):
-    """The object that the replaced backends report to."""
-
-    def launched(self, recipe: Recipe, batch: int, kind: str) -> None:
-        """Notes the launch of a kernel."""
-
-    def refused_by_kernels(self, kind: str, error: Exception) -> None:
-        """Notes that no kernel computes a transform, and why."""
-
-    def falls_back(self, kind: str, message: str) -> None:
-        """Notes that something other than one kernel computes a transform."""
-
-    def on_the_device(self) -> AbstractContextManager[Any]:
-        """Counts the operators of torch in a block as the device's."""
-
-    def apart(self) -> AbstractContextManager[Any]:
-        """Notes nothing in a block, in which the functions of torch are torch's own."""
-
-
-def in_place_of(backend: Backend, listener: Listener) -> Backend:
-    """Returns the replacement of a backend, which reports to the listener."""
+def in_place_of(backend: Backend, watch: Watch) -> Backend:
+    """Returns the replacement of a backend, which reports to the watch."""
     if isinstance(backend, Nki):
-        return Planned(listener)
-    return OnTheHost(listener) if isinstance(backend, TorchNative) else Products(listener)
+        return Planned(watch)
+    return OnTheHost(watch) if isinstance(backend, TorchNative) else Products(watch)
 
 
 class _Reporting(Backend):
-    """What the replacements share: each transform passes `_computed`, which tells the listener."""
+    """What the replacements share: each transform passes `_computed`, which tells the watch."""
 
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         return self._computed(C2C, super().c2c, parts, call)
@@ -86,21 +65,21 @@ class Planned(_Reporting, Nki):
         self._check(x[0])
         algorithm = ALGORITHMS[recipe.algorithm]
         algorithm.check_inputs(recipe, [tuple(part.shape) for part in x])
-        with self.listener.on_the_device():
+        with self.watch.on_the_device():
             x = tuple(part.contiguous() for part in x)
         kind = recipe.kind
-        self.listener.launched(recipe, kind.batch_of(x[0].shape[0]), self.asked or kind.name)
-        with self.listener.apart():
+        self.watch.launched(recipe, kind.batch_of(x[0].shape[0]), self.asked or kind.name)
+        with self.watch.apart():
             return reference(recipe, x, inverse, scale)
 
     def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
         self.asked = kind
         try:
-            with self.listener.on_the_device():
+            with self.watch.on_the_device():
                 return method(parts, call)
         except (NotImplementedError, TypeError) as error:
-            self.listener.refused_by_kernels(kind, error)
-        with self.listener.apart():
+            self.watch.refused_by_kernels(kind, error)
+        with self.watch.apart():
             whole: Parts = getattr(TorchNative(), kind)(parts, call._replace(precision="fast"))
             return whole
 
@@ -108,7 +87,7 @@ class Planned(_Reporting, Nki):
         recipe = super()._recipe(kind, parts, call)
         if recipe is None:
             shape = " x ".join(map(str, call.sizes))
-            self.listener.falls_back(
+            self.watch.falls_back(
                 kind,
                 f"no kernel transforms {shape} points in one launch: there is one launch for each "
                 f"dimension",
@@ -128,19 +107,19 @@ class OnTheHost(_Reporting, TorchNative):
 
     def whole(self, x: Parts, call: Call, native: bool) -> Parts:
         self._note(call.kind, call.precision)
-        with self.listener.apart():
+        with self.watch.apart():
             return super().whole(x, call, native)
 
     def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
         self._note(kind, call.precision)
-        with self.listener.apart():
+        with self.watch.apart():
             return method(parts, call)
 
     def _note(self, kind: str, precision: str) -> None:
         message = 'backend "torch" was chosen: torch.fft needs complex numbers on the device'
         if precision == "double":
             message = 'precision "double" runs on the host; the other precisions run as kernels'
-        self.listener.falls_back(kind, message)
+        self.watch.falls_back(kind, message)
 
 
 class Products(_Reporting, Matmul):
@@ -148,5 +127,5 @@ class Products(_Reporting, Matmul):
 
     def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
         message = 'backend "matmul" was chosen: operators of torch take the place of one kernel'
-        self.listener.falls_back(kind, message)
+        self.watch.falls_back(kind, message)
         return method(parts, call)

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import TypeVar, cast
 
 import torch
 
@@ -22,7 +22,7 @@ from trnfft.base import config, devices
 from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex import on_the_host
 from trnfft.model_check import sites
-from trnfft.model_check.findings import BACKWARD, Report
+from trnfft.model_check.findings import BACKWARD, Finding, Launches, Report
 from trnfft.model_check.replaced_backends import in_place_of
 from trnfft.model_check.sites import Origin, Site
 from trnfft.model_check.watch import Watch
@@ -30,6 +30,10 @@ from trnfft.patching import patch
 from trnfft.planner.problem import checked_launch
 
 DEVICES = ("cpu", "meta")
+
+Model = Callable[..., object]
+Inputs = tuple[tuple[object, ...], dict[str, object]]
+Counted = TypeVar("Counted", Finding, Launches)
 
 
 class NotAllowed(ValueError):
@@ -40,9 +44,9 @@ _lock = threading.Lock()  # the stand-in for backends holds for the whole proces
 
 
 def check_model(
-    model: Callable[..., Any],
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    model: Model,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
     *,
     backward: bool = False,
     device: str = "cpu",
@@ -78,10 +82,10 @@ def check_model(
     with _lock, _launches_for(target, cores) as (chip, degree):
         watch = Watch(chip, degree, modules, backward)
         with _unpatched(), _standing_in(watch):
-            args, kwargs = _on_device(model, tuple(args), dict(kwargs or {}), device)
+            inputs = _on_device(model, (tuple(args), dict(kwargs or {})), device)
             if backward:
-                args, kwargs = _with_gradients(model, (args, kwargs))
-            ended = _run(watch, model, args, kwargs)
+                inputs = _with_gradients(model, inputs)
+            ended = _run(watch, model, inputs)
     return Report(
         target=chip.name,
         cores=degree,
@@ -96,8 +100,9 @@ def check_model(
     )
 
 
-def _run(watch: Watch, model: Callable[..., Any], args: Any, kwargs: Any) -> str:
+def _run(watch: Watch, model: Model, inputs: Inputs) -> str:
     """Runs both passes; returns the reason why they ended early, or ""."""
+    args, kwargs = inputs
     try:
         with watch.running(), _uncompiled():
             with nullcontext() if watch.has_backward else torch.no_grad():
@@ -108,7 +113,8 @@ def _run(watch: Watch, model: Callable[..., Any], args: Any, kwargs: Any) -> str
                     f"not run yet: return a function that runs it and returns tensors"
                 )
             if watch.has_backward:
-                results = [x for x in _leaves(result) if _has_derivative(x)]
+                tensors = [x for x in _leaves(result) if isinstance(x, torch.Tensor)]
+                results = [x for x in tensors if x.requires_grad]
                 if not results:
                     raise NotAllowed(
                         "no result of the model has a derivative: leave out the backward pass, or "
@@ -146,29 +152,26 @@ def _is_refusal(error: Exception, watch: Watch) -> bool:
     return True
 
 
-def _names_of(model: Any) -> dict[int, str]:
+def _names_of(model: Model) -> dict[int, str]:
     """Returns the name of each module in the model, with its class, by the module's id."""
     if not isinstance(model, torch.nn.Module):
         return {}
-    found = {}
+    names = {}
     for name, module in model.named_modules():
         kind = type(module).__name__
-        found[id(module)] = f"{name} ({kind})" if name else kind
-    return found
+        names[id(module)] = f"{name} ({kind})" if name else kind
+    return names
 
 
-def _on_device(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: str
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Moves the model and the arguments to the device, as `patch_torch` moves them there."""
+def _on_device(model: Model, inputs: Inputs, device: str) -> Inputs:
+    """Moves the model and the inputs to the device, as `patch_torch` moves them there."""
     with patch.patch_torch():
         if isinstance(model, torch.nn.Module):
             model.to(device)
-        moved = tree_map_only(torch.Tensor, lambda x: x.to(device), (args, kwargs))
-    return moved  # type: ignore[return-value]
+        return cast("Inputs", tree_map_only(torch.Tensor, lambda x: x.to(device), inputs))
 
 
-def _with_gradients(model: Any, inputs: Any) -> Any:
+def _with_gradients(model: Model, inputs: Inputs) -> Inputs:
     """Returns the inputs; where the model has no parameters to train, copies with gradients."""
     parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
     leaves = [x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)]
@@ -179,20 +182,16 @@ def _with_gradients(model: Any, inputs: Any) -> Any:
         has_gradients = x.is_floating_point() or x.is_complex()
         return x.clone().requires_grad_() if has_gradients else x
 
-    return tree_map_only(torch.Tensor, copied, inputs)
+    return cast("Inputs", tree_map_only(torch.Tensor, copied, inputs))
 
 
-def _leaves(result: Any) -> Iterator[Any]:
+def _leaves(result: object) -> Iterator[object]:
     """Yields the values of a result, also those of dataclasses, which torch takes for values."""
     for x in tree_leaves(result):
         if is_dataclass(x) and not isinstance(x, type):
             yield from _leaves([getattr(x, field.name) for field in fields(x)])
         else:
             yield x
-
-
-def _has_derivative(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.requires_grad
 
 
 @contextmanager
@@ -203,13 +202,13 @@ def _unpatched() -> Iterator[None]:
     """
     count = patch._started
     _start(-count)
-    found, patch._places = patch._places, tuple  # type: ignore[assignment]
+    places, patch._places = patch._places, tuple  # type: ignore[assignment]
     _start(count)
     try:
         yield
     finally:
         _start(-patch._started)
-        patch._places = found
+        patch._places = places
         _start(count)
 
 
@@ -273,5 +272,5 @@ def _uncompiled() -> Iterator[None]:
         yield
 
 
-def _counted(found: dict[Any, int]) -> tuple[Any, ...]:
-    return tuple(replace(one, count=count) for one, count in found.items())
+def _counted(counts: dict[Counted, int]) -> tuple[Counted, ...]:
+    return tuple(replace(each, count=count) for each, count in counts.items())

@@ -30,11 +30,10 @@ _STDLIB = os.path.join(sysconfig.get_paths()["stdlib"], "")
 # These frames lie between a function of torch and the function of trnfft that replaces it.
 _ON_THE_WAY = {
     patch.patch_torch.__torch_function__.__code__,
-    *(function.__code__ for function in transforms.OF_TORCH.values()),  # type: ignore[attr-defined]
     *(
         each.__code__
-        for module in (complex_makers, split_results)
-        for each in vars(module).values()
+        for functions in (transforms.OF_TORCH, vars(complex_makers), vars(split_results))
+        for each in functions.values()
         if hasattr(each, "__code__")
     ),
 }

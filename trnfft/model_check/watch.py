@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
@@ -25,16 +25,17 @@ from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions import fft as transforms
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, FORWARD, Finding, Launches
-from trnfft.model_check.replaced_backends import NAMES
 from trnfft.model_check.sites import Origin, Site
 from trnfft.patching import patch
 from trnfft.planner import cost
+from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.plan import Recipe
 
 aten = torch.ops.aten
 
 MANY = 100  # operators of torch: a function that takes as many is noted
 _TAG = "trnfft.model_check"  # the key of a node's Origin in the metadata of autograd
+NAMES: dict[str, str] = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, in the report
 _TRANSFORMS = {function.__name__ for function in transforms.OF_TORCH.values()}
 _MAKING_COMPLEX = (torch.complex, aten.complex.default, torch.polar, torch.view_as_complex)
 _TO_COMPLEX = ComplexTensor.to_complex.__code__
@@ -90,6 +91,29 @@ _SLOWER_WAYS = {
 }
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function of torch, or of an operator of ATen."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+    named: dict[str, object]
+
+    def __call__(self) -> object:
+        return self.function(*self.arguments, **self.named)
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors among the arguments, also in lists and dictionaries."""
+        return _tensors((self.arguments, self.named))
+
+    def with_native(self, native: Callable[[ComplexTensor], torch.Tensor]) -> _Call:
+        """Returns the call with native complex tensors in place of ComplexTensors."""
+        given = self.arguments, self.named
+        arguments, named = private.tree_map_only(ComplexTensor, native, given)
+        return _Call(self.function, arguments, named)
+
+
 class Watch:
     """The launches and findings of a run so far. The replaced backends report to it.
 
@@ -127,16 +151,13 @@ class Watch:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Enters the modes for a block in which the model runs."""
-        with ExitStack() as stack:
-            stack.enter_context(self._operators)
-            stack.enter_context(patch.patch_torch())
-            stack.enter_context(self._functions)
-            stack.enter_context(_other_threads(self))
+        with self._operators, patch.patch_torch(), self._functions, _other_threads(self):
             yield
 
-    # As the listener
+    # As the replaced backends tell it
 
     def launched(self, recipe: Recipe, batch: int, kind: str) -> None:
+        """Notes the launch of a kernel."""
         here, inside = self._origin_of(kind)
         price = self._price(recipe, batch)
         launch = Launches(
@@ -161,10 +182,12 @@ class Watch:
                     self.note(self.fallbacks, self.origin(), message)
 
     def refused_by_kernels(self, kind: str, error: Exception) -> None:
+        """Notes that no kernel computes a transform, and why."""
         self._last, _ = self._origin_of(kind)
         self.note(self.refused, self._last, str(error))
 
     def falls_back(self, kind: str, message: str) -> None:
+        """Notes that something other than one kernel computes a transform."""
         self._last, _ = self._origin_of(kind)
         self.note(self.fallbacks, self._last, message)
 
@@ -176,11 +199,16 @@ class Watch:
 
     @contextmanager
     def on_the_device(self) -> Iterator[None]:
-        with self._operators.again():
+        """Counts the operators of torch in a block, also where torch has set the mode aside."""
+        if self._operators in private.get_current_dispatch_mode_stack():
+            yield
+            return
+        with self._operators:
             yield
 
     @contextmanager
     def apart(self) -> Iterator[None]:
+        """Notes nothing in a block, in which the functions of torch are torch's own."""
         before, self.is_apart = self.is_apart, True
         try:
             with private.DisableTorchFunction():
@@ -193,11 +221,11 @@ class Watch:
     def origin(self) -> Origin:
         """Returns the origin of a call, or in the backward pass, of the differentiated call."""
         if self.phase == BACKWARD:
-            node: Any = private.current_autograd_node()
+            node = private.current_autograd_node()
             if node is not None and _TAG in node.metadata:
-                return node.metadata[_TAG]  # type: ignore[no-any-return]
-        found = sites.origin(self.modules)
-        return Origin(found.site, self.function or found.name, found.functions)
+                return cast("Origin", node.metadata[_TAG])
+        origin = sites.origin(self.modules)
+        return replace(origin, name=self.function or origin.name)
 
     def note(self, findings: dict[Finding, int], origin: Origin, message: str) -> None:
         """Adds a finding, or counts it again."""
@@ -205,14 +233,14 @@ class Watch:
         self.events += 1
         findings[finding] = findings.get(finding, 0) + 1
 
-    def tag(self, values: Iterable[Any], origin: Origin | None = None) -> None:
+    def tag(self, tensors: Sequence[torch.Tensor], origin: Origin | None = None) -> None:
         """Writes the origin of tensors into their nodes of autograd's graph that have none yet.
 
         The default is the origin of the last launch, as the modes do not see its nodes.
         """
         if not self.has_backward or self.phase == BACKWARD:
             return
-        nodes: list[Any] = [x.grad_fn for x in values if isinstance(x, torch.Tensor)]
+        nodes: list[Any] = [x.grad_fn for x in tensors]
         while nodes:
             node = nodes.pop()
             if node is not None and _TAG not in node.metadata:
@@ -228,32 +256,47 @@ class Watch:
 
     def _price(self, recipe: Recipe, batch: int) -> cost.Price | None:
         if (recipe, batch) not in self._prices:
-            found: cost.Price | None
             try:
-                found = cost.price(recipe, batch, self.chip, self.cores)
+                price: cost.Price | None = cost.price(recipe, batch, self.chip, self.cores)
             except cost.CannotRun:
-                found = None
-            self._prices[recipe, batch] = found
+                price = None
+            self._prices[recipe, batch] = price
         return self._prices[recipe, batch]
 
 
-class _Functions(TorchFunctionMode):
-    """Sees the functions of torch that the program or this library calls."""
+class _Mode(TorchFunctionMode):
+    """A mode that sees the functions of torch which are called in a thread."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watch = watch
-        self._has_first = False  # of the two parts that become an array
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs, watch = kwargs or {}, self.watch
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        return self.called(_Call(func, args, kwargs or {}))
+
+    def called(self, call: _Call) -> object:
+        """Calls the function, and notes what has to be noted."""
+        raise NotImplementedError
+
+
+class _Functions(_Mode):
+    """Sees the functions of torch that the program or this library calls."""
+
+    _has_first = False  # of the two parts that become an array
+
+    def called(self, call: _Call) -> object:
+        func, watch = call.function, self.watch
         caller = None if watch.is_apart else next(sites.frames(), None)
         # Some releases of torch compute derivatives with the mode, others without.
         is_engine = watch.phase == BACKWARD and caller is None
         if watch.is_apart or is_engine:
-            return func(*args, **kwargs)
+            return call()
         if caller is not None and sites.is_internal(caller):
             if func is torch.Tensor.numpy:
                 self._part_as_array()
@@ -262,11 +305,11 @@ class _Functions(TorchFunctionMode):
                     here = Origin(watch.origin().site, "ComplexTensor.to_complex")
                     watch.note(watch.fallbacks, here, _IS_NATIVE)
                 with private.DisableTorchFunction():
-                    return func(*args, **kwargs)
-            return self._called(func, args, kwargs)
+                    return call()
+            return self._computed(call)
         before, watch.function = watch.function, watch.function or _name_of(func)
         try:
-            return self._of_program(func, args, kwargs)
+            return self._of_program(call)
         finally:
             watch.function = before
 
@@ -283,63 +326,59 @@ class _Functions(TorchFunctionMode):
             self._note_array(Origin(here.site, "ComplexTensor.numpy"))
 
     def _note_array(self, here: Origin) -> None:
-        found = self.watch.fallbacks
-        if not any((one.site, one.message) == (here.site, _READS) for one in found):
-            self.watch.note(found, here, _MAKES_AN_ARRAY)
+        fallbacks = self.watch.fallbacks
+        if not any((each.site, each.message) == (here.site, _READS) for each in fallbacks):
+            self.watch.note(fallbacks, here, _MAKES_AN_ARRAY)
 
-    def _of_program(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _of_program(self, call: _Call) -> object:
         """Calls a function for the program, and notes what the device cannot do."""
-        watch = self.watch
-        named = {x for x in (*args, *kwargs.values()) if isinstance(x, str)}
-        if func in _READING or (func is torch.Tensor.to and "cpu" in named):
+        watch, func = self.watch, call.function
+        values = (*call.arguments, *call.named.values())
+        is_to_host = func is torch.Tensor.to and any(
+            isinstance(x, str) and x == "cpu" for x in values
+        )
+        if func in _READING or is_to_host:
             watch.note(watch.fallbacks, watch.origin(), _READS)
         if func in _MAKING_ARRAYS:
             self._note_array(watch.origin())
         operators, events = watch.operators[watch.phase], watch.events
-        result = self._called(func, args, kwargs)
-        given = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        made = private.tree_leaves(result)
-        is_complex = any(isinstance(x, torch.Tensor) and x.is_complex() for x in (*given, *made))
-        if not is_complex:
+        result = self._computed(call)
+        given, made = call.tensors, _tensors(result)
+        if not any(x.is_complex() for x in (*given, *made)):
             return result
         watch.complex_operations += 1
         count = watch.operators[watch.phase] - operators
         if count >= MANY and events == watch.events:
             watch.note(watch.fallbacks, watch.origin(), _MANY_OPERATORS.format(count=count))
-        is_on_device = bool(given) or kwargs.get("device") is not None
+        is_on_device = bool(given) or call.named.get("device") is not None
         if is_on_device and any(map(_is_native, made)) and not any(map(_is_native, given)):
             watch.note(watch.refused, watch.origin(), _NO_STORAGE)
             with watch.apart():
                 result = _with_split(result)
         return result
 
-    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _computed(self, call: _Call) -> object:
         """Calls a function, and where it refuses, calls it with native complex tensors."""
         watch = self.watch
-        watch.tag(private.tree_leaves((args, kwargs)))
+        watch.tag(call.tensors)
         try:
-            result = func(*args, **kwargs)
+            result = call()
         except Exception as error:
-            result = self._instead(func, args, kwargs, error)
+            result = self._instead(call, error)
         if watch.has_backward and watch.phase == FORWARD:
-            watch.tag(private.tree_leaves(result), watch.origin())
+            watch.tag(_tensors(result), watch.origin())
         return result
 
-    def _instead(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
-    ) -> Any:
+    def _instead(self, call: _Call, error: Exception) -> object:
         """Calls a function with native tensors; raises the error where torch refuses these, too."""
         watch = self.watch
-        split = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)]
-        if not split and func not in patch._REPLACEMENTS:
+        split = [x for x in call.tensors if isinstance(x, ComplexTensor)]
+        if not split and call.function not in patch._REPLACEMENTS:
             raise error
         with watch.apart():
             natives = {id(z): _native(z.clone()) for z in split}  # z may be written into below
-            args, kwargs = private.tree_map_only(
-                ComplexTensor, lambda z: natives[id(z)], (args, kwargs)
-            )
             try:
-                result = func(*args, **kwargs)
+                result = call.with_native(lambda z: natives[id(z)])()
             except Exception as reason:
                 if isinstance(error, NotImplementedError) and str(error) != str(reason):
                     watch.hopeless = error
@@ -357,22 +396,13 @@ class _Functions(TorchFunctionMode):
         return result
 
 
-class _Elsewhere(TorchFunctionMode):
+class _Elsewhere(_Mode):
     """Notes complex numbers in a thread that the model starts, where the other modes are not."""
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self.watch = watch
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        tensors = (
-            x for x in private.tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor)
-        )
-        if any(x.is_complex() for x in tensors):
-            here = Origin(sites.origin(self.watch.modules).site, _name_of(func))
+    def called(self, call: _Call) -> object:
+        result = call()
+        if any(x.is_complex() for x in (*call.tensors, *_tensors(result))):
+            here = Origin(sites.origin(self.watch.modules).site, _name_of(call.function))
             self.watch.note(self.watch.refused, here, _OTHER_THREAD)
         return result
 
@@ -382,7 +412,7 @@ def _other_threads(watch: Watch) -> Iterator[None]:
     """Enters `_Elsewhere`, and chooses the chip, in each thread that starts inside a block."""
     before = threading.getprofile()
 
-    def enter(*event: Any) -> None:  # the first event of the thread
+    def enter(*event: object) -> None:  # the first event of the thread
         sys.setprofile(before)
         hardware._selected.set(watch.chip)  # to the end of the thread
         _Elsewhere(watch).__enter__()
@@ -402,67 +432,60 @@ class _Operators(private.TorchDispatchMode):
         self.watch = watch
         self._is_inside = False  # of an operator of a ComplexTensor, in the backward pass
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Enters the mode again for a block, where torch has set the mode aside."""
-        if self in private.get_current_dispatch_mode_stack():
-            yield
-            return
-        with self:
-            yield
-
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs, watch = kwargs or {}, self.watch
+        self,
+        func: private.OpOverload,
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        call, watch = _Call(func, args, kwargs or {}), self.watch
         if watch.is_apart:
-            return func(*args, **kwargs)
+            return call()
         if any(issubclass(each, ComplexTensor) for each in types):
             if watch.phase == FORWARD or self._is_inside:
                 return NotImplemented  # so that torch asks the ComplexTensor, and then this again
-            return self._differentiated(func, args, kwargs)
+            return self._differentiated(func, call)
         if func.overloadpacket in _READING_OPERATORS and _PRINTING.isdisjoint(
             (here := watch.origin()).functions
         ):
             watch.note(watch.fallbacks, here, _READS)
-        if func.namespace == "trnfft":  # what it calls is counted
-            return _body_of(func)(*args, **kwargs)
+        if func.namespace == "trnfft":  # what it calls is counted, and torch skips on device meta
+            definition = private.maybe_get_opdef(func)
+            return call() if definition is None else definition._init_fn(*args, **call.named)
         if not is_view(func) and func.overloadpacket not in _WITHOUT_WORK:
             watch.operators[watch.phase] += 1
-        return func(*args, **kwargs)
+        return call()
 
-    def _differentiated(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _differentiated(self, operator: private.OpOverload, call: _Call) -> object:
         """Calls an operator in a derivative, and where it refuses, calls it with native tensors."""
         watch = self.watch
         self._is_inside = True
         try:
             with self:
-                return func(*args, **kwargs)
+                return call()
         except NotImplementedError as error:
-            if written_by(func):
+            if written_by(operator):
                 raise
             watch.note(watch.refused, watch.origin(), str(error))
         finally:
             self._is_inside = False
         with watch.apart():
-            native = private.tree_map_only(ComplexTensor, _native, (args, kwargs))
-            return _with_split(func(*native[0], **native[1]))
+            return _with_split(call.with_native(_native)())
 
 
-def _body_of(func: Any) -> Callable[..., Any]:
-    """Returns the body of an operator of this library, which torch skips on device meta."""
-    found = private.maybe_get_opdef(func)
-    return func if found is None else found._init_fn  # type: ignore[no-any-return]
-
-
-def _name_of(func: Callable[..., Any]) -> str:
+def _name_of(func: Callable[..., object]) -> str:
     """Returns the public name of a function of torch, such as `torch.special.erfinv`."""
     name = resolve_name(func) or getattr(func, "__name__", str(func))
     return name.removesuffix(".__get__").replace("torch.functional.", "torch.")
 
 
-def _is_native(x: Any) -> bool:
-    if not isinstance(x, torch.Tensor) or not x.is_complex():
+def _tensors(values: object) -> list[torch.Tensor]:
+    return [x for x in private.tree_leaves(values) if isinstance(x, torch.Tensor)]
+
+
+def _is_native(x: torch.Tensor) -> bool:
+    if not x.is_complex():
         return False
     while private.is_functorch_wrapped_tensor(x):  # in the functions of torch.func
         x = private.get_unwrapped(x)
@@ -471,14 +494,11 @@ def _is_native(x: Any) -> bool:
 
 def _native(z: ComplexTensor) -> torch.Tensor:
     real, imag = parts_of(z)
-    return torch.complex(*(part.to(_computable(part.dtype)) for part in (real, imag)))
+    dtype = torch.float64 if real.dtype == torch.float64 else torch.float32  # of complex numbers
+    return torch.complex(real.to(dtype), imag.to(dtype))
 
 
-def _computable(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-def _with_split(result: Any) -> Any:
+def _with_split(result: object) -> object:
     """Returns the result with ComplexTensors in place of native complex tensors."""
 
     def split(x: torch.Tensor) -> torch.Tensor:

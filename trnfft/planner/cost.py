@@ -71,15 +71,15 @@ def price(
     """
     largest = max(map(math.prod, _inputs(recipe, batch)))
     run = batch if largest <= _WHOLE else max(1, batch * _WHOLE // largest)
-    found = timeline(recipe, run, chip, cores)
-    busy = found.engine_busy_ns
+    dry = timeline(recipe, run, chip, cores)
+    busy = dry.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
-    ns = round(found.total_ns * batch / run, 1)
-    moved = found.hbm_bytes * batch // run
-    result = Price(ns, bound, found.launches, found.event_count, moved)
+    ns = round(dry.total_ns * batch / run, 1)
+    moved = dry.hbm_bytes * batch // run
+    result = Price(ns, bound, dry.launches, dry.event_count, moved)
     if ns > range_up_to_ns:
         return result
-    low, high = (round(one * batch / run, 1) for one in (found.low_ns, found.high_ns))
+    low, high = (round(each * batch / run, 1) for each in (dry.low_ns, dry.high_ns))
     return replace(result, low_ns=min(low, ns), high_ns=max(high, ns))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
-from typing import Any
 
 from trnfft.base.cache import cached
 
@@ -36,14 +35,14 @@ def smooth_numbers(
         for number in odd:  # the list grows meanwhile: every multiple is multiplied again
             if number * prime <= most:
                 odd.append(number * prime)
-    found = []
+    smooth = []
     for number in odd:
         # the first multiple by a power of two from `least` on
         number <<= (-(-least // number) - 1).bit_length()
         while number <= most:
-            found.append(number)
+            smooth.append(number)
             number *= 2
-    return sorted(found)
+    return sorted(smooth)
 
 
 @cached(4096)
@@ -54,7 +53,7 @@ def next_smooth_number(least: int) -> int:
 
 def radix_lists(
     n: int,
-    rank: Callable[[tuple[int, ...]], Any],
+    rank: Callable[[tuple[int, ...]], float | tuple[float, ...]],
     limit: int,
     largest: int = LARGEST_RADIX,
     spare: int = 1,

@@ -88,8 +88,8 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: st
 
     def price(n: int) -> float:
         try:
-            found = plan(n, real=real, batch=batch, precision=precision, target=chip, cores=cores)
-            return found.predicted_ns or math.inf
+            best = plan(n, real=real, batch=batch, precision=precision, target=chip, cores=cores)
+            return best.predicted_ns or math.inf
         except NotImplementedError:  # the transform does not fit into SBUF
             return math.inf
 
@@ -138,15 +138,15 @@ def plan_images(
         least: the least padded size.
         target: the chip, as for `plan`.
     """
-    found: list[Plan[Convolution]] = []
+    plans: list[Plan[Convolution]] = []
     for turned in (1, -1):
         (height, width), (rows, columns) = image[::turned], least[::turned]
         for m in _image_lengths(rows, _column_work):
             for n in _image_lengths(columns, _row_work):
                 with contextlib.suppress(NotImplementedError):
                     size = (height, width)
-                    found.append(plan_for(Convolution((m, n), size), target=target))
-    if not found:
+                    plans.append(plan_for(Convolution((m, n), size), target=target))
+    if not plans:
         raise NotImplementedError(
             f"no kernel convolves images of {image} padded to {least}: split them into tiles"
         )
@@ -155,7 +155,7 @@ def plan_images(
         transposing = 0.0 if plan.kind.held == image else 2 * plan.dma_floor_ns
         return (plan.predicted_ns or math.inf) + transposing
 
-    return min(found, key=cost)
+    return min(plans, key=cost)
 
 
 def _image_lengths(least: int, work: Callable[[int], float]) -> list[int]:

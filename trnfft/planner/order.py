@@ -88,10 +88,10 @@ def mirrors(n: int) -> np.ndarray:
 def radices(n: int) -> tuple[int, ...]:
     """Returns the radices whose digits the planned order reverses; (n,) for the natural order."""
     try:
-        found, transformed = stages(n)
+        digits, transformed = stages(n)
     except NotImplementedError:
         return (n,)
-    return found if transformed == n else (n,)
+    return digits if transformed == n else (n,)
 
 
 def stages(n: int) -> tuple[tuple[int, ...], int]:
@@ -107,8 +107,8 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
 # same plan wait in `plan`, which uses `cache.cached`.
 @functools.lru_cache(4096)
 def _stages(n: int) -> tuple[tuple[int, ...], int]:
-    found = plan(n, precision="fast", target="trn1", cores=1)
-    ways = (candidate.recipe for candidate in found.candidates)
+    fast = plan(n, precision="fast", target="trn1", cores=1)
+    ways = (candidate.recipe for candidate in fast.candidates)
     recipe = next(way for way in ways if ALGORITHMS[way.algorithm].has_stages)
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n

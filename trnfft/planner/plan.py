@@ -98,7 +98,7 @@ class Recipe(Generic[K]):
         return as_json(self.to_row())
 
     @staticmethod
-    def from_dict(entry: Any) -> Recipe:
+    def from_dict(entry: object) -> Recipe:
         """Returns the recipe that `to_dict` wrote; ValueError where `entry` is something else."""
         return Recipe.from_row(msgspec.convert(entry, RecipeRow))
 
@@ -358,7 +358,7 @@ class Plan(Problem[K]):
         return as_json(self.to_row())
 
     @classmethod
-    def from_dict(cls, entry: Any) -> Plan:
+    def from_dict(cls, entry: object) -> Plan:
         """Returns the plan that `to_dict` wrote; ValueError where `entry` is something else."""
         return cls.from_row(msgspec.convert(entry, PlanRow))
 

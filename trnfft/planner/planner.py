@@ -197,12 +197,12 @@ def solved(problem: Problem, names: Names = None) -> Plan:
     if problem.precision == "double":
         error = accuracy.double_error(forward.n)
         host = Candidate(Recipe(HOST, forward.kind), predicted_error=error)
-        found = Plan.of(forward, (host,))
+        solution = Plan.of(forward, (host,))
     elif kind.is_rows and kind.name in (R2C, C2R) and names is None:
-        found = _real_plan(forward)
+        solution = _real_plan(forward)
     else:
-        found = _found(forward, names)
-    return found.solving(kind, problem.inverse)
+        solution = _planned(forward, names)
+    return solution.solving(kind, problem.inverse)
 
 
 def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
@@ -231,10 +231,10 @@ def _real_plan(problem: Problem) -> Plan:
     The cost of making zeros and of taking half of the result counts in the comparison, but is not
     part of the price.
     """
-    complex_plan = _found(replace(problem, kind=Transform((problem.n,))), None)
+    complex_plan = _planned(replace(problem, kind=Transform((problem.n,))), None)
     as_complex = replace(complex_plan, kind=problem.kind)
     try:
-        real = _found(problem, None)
+        real = _planned(problem, None)
     except NotImplementedError:
         return as_complex
     # Input and output of complex data have three more numbers a point, which no kernel makes.
@@ -251,15 +251,15 @@ def _real_plan(problem: Problem) -> Plan:
     return replace(best, candidates=(best.choice, rejected, *best.candidates[1:]))
 
 
-def _found(problem: Problem, names: Names) -> Plan:
+def _planned(problem: Problem, names: Names) -> Plan:
     """Returns the plan for a problem, remembered where error and algorithms are the defaults."""
     if not problem.is_usual or names is not None:
         return search(problem, names)
-    found = wisdom.recall(problem)
-    if found is None:
-        found = wisdom.remember(search(problem))
+    plan = wisdom.recall(problem)
+    if plan is None:
+        plan = wisdom.remember(search(problem))
         return_freed_memory()
-    return found
+    return plan
 
 
 def search(problem: Problem, names: Names = None) -> Plan:
@@ -281,8 +281,9 @@ def search(problem: Problem, names: Names = None) -> Plan:
         raise NotImplementedError(_too_inaccurate(problem, closest, errors[closest]))
     candidates += separate_candidate(problem, solved)
     exact = _exact_candidates(problem) if names is None else []
-    exact = [one for one in exact if one.recipe.algorithm != SEPARATE]  # which candidates have
-    known = {one.recipe for one in exact}
+    # Of separate launches there is a candidate already.
+    exact = [each for each in exact if each.recipe.algorithm != SEPARATE]
+    known = {each.recipe for each in exact}
     others = [recipe for recipe in recipes if recipe not in known]
     return _choose(problem, [*exact, *_priced(others, problem, exact), *candidates])
 
@@ -322,10 +323,11 @@ def _exact_candidates(problem: Problem) -> list[Candidate]:
     if problem.max_error <= budget:
         return []
     try:
-        plan = _found(replace(problem, precision="fast", max_error=budget), None)
+        plan = _planned(replace(problem, precision="fast", max_error=budget), None)
     except NotImplementedError:
         return []
-    return [replace(one, rejected="") for one in plan.candidates if one.predicted_ns is not None]
+    priced = [each for each in plan.candidates if each.predicted_ns is not None]
+    return [replace(each, rejected="") for each in priced]
 
 
 def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
@@ -405,8 +407,8 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
     fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
     is_long = len(problem.kind.sizes) >= MANY_AXES
     budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
-    cheapest = min((one.predicted_ns or math.inf for one in known), default=math.inf)
-    found: list[Candidate] = []
+    cheapest = min((candidate.predicted_ns or math.inf for candidate in known), default=math.inf)
+    judged: list[Candidate] = []
     beaten: list[Candidate] = []
     simulated = 0
     tried: set[str] = set()
@@ -419,21 +421,21 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
         if error <= problem.max_error and lighter not in fitting and least < cheapest:
             if is_first or simulated <= budget:
                 priced, instructions = _price(candidate, problem, cheapest)
-                found.append(priced)
+                judged.append(priced)
                 simulated += instructions
                 cheapest = min(cheapest, priced.predicted_ns or math.inf)
         elif not is_first:  # one candidate stands for all of an algorithm
             continue
         elif error > problem.max_error:
             reason = f"its error exceeds {problem.max_error:.2g}"
-            found.append(replace(candidate, rejected=reason))
+            judged.append(replace(candidate, rejected=reason))
         elif lighter in fitting:  # `lighter` is never slower, and its dry run is shorter
             reason = f"{lighter} does the same with less work"
-            found.append(replace(candidate, rejected=reason))
+            judged.append(replace(candidate, rejected=reason))
         else:
             beaten.append(replace(candidate, least_ns=round(least, 1)))
         tried.add(name)
-    return [*(_beaten(one, cheapest) for one in beaten), *found]
+    return [*(_beaten(candidate, cheapest) for candidate in beaten), *judged]
 
 
 def _beaten(candidate: Candidate, cheapest: float) -> Candidate:
@@ -473,9 +475,9 @@ def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
         raise NotImplementedError(_cannot_run(problem, candidates))
     priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
     limit = NEAR * (priced[0].predicted_ns or 0.0)
-    near = [one for one in priced if (one.predicted_ns or 0.0) <= limit]
-    best = min(near, key=lambda one: (one.launches, one.high_ns or math.inf))
-    others = [one for one in priced if one is not best]
+    near = [candidate for candidate in priced if (candidate.predicted_ns or 0.0) <= limit]
+    best = min(near, key=lambda candidate: (candidate.launches, candidate.high_ns or math.inf))
+    others = [candidate for candidate in priced if candidate is not best]
     rejected = [replace(other, rejected=_why_rejected(other, best)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
     return Plan.of(problem, (best, *rejected, *unpriced))

@@ -24,7 +24,7 @@ Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]
 
 def as_json(row: Struct) -> dict[str, Any]:
     """Returns a row as JSON types."""
-    return msgspec.json.decode(msgspec.json.encode(row))  # type: ignore[no-any-return]
+    return msgspec.json.decode(msgspec.json.encode(row), type=dict[str, Any])
 
 
 class WisdomHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="wisdom"):

@@ -31,6 +31,6 @@ def seed_choice(problem: Problem) -> Recipe | str:
         return DFT_GEMM.recipe(n)
     radices = seed_radices(n)
     if radices is not None:
-        found = next((each for each in (STOCKHAM, FOUR_STEP) if not each.why_not(n)), None)
-        return FOUR_STEP.name if found is None else found.recipe(n, radices)
+        algorithm = next((each for each in (STOCKHAM, FOUR_STEP) if not each.why_not(n)), None)
+        return FOUR_STEP.name if algorithm is None else algorithm.recipe(n, radices)
     return next((each for each in _CONVOLUTIONS if not each.why_not(n)), _CONVOLUTIONS[-1]).name

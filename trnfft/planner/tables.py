@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,10 @@ SMALL_BYTES = 2**20  # of the tables of one result, up to which they count more
 SMALL_FACTOR = 4
 
 
-def arrays_of(tables: Any) -> Iterator[np.ndarray]:
+Tables = TypeVar("Tables")
+
+
+def arrays_of(tables: object) -> Iterator[np.ndarray]:
     """Yields every array in nested tuples, which may hold other values, too."""
     if isinstance(tables, tuple):
         for item in tables:
@@ -23,19 +26,19 @@ def arrays_of(tables: Any) -> Iterator[np.ndarray]:
         yield tables
 
 
-def bytes_of(tables: Any) -> int:
+def bytes_of(tables: object) -> int:
     """Returns the bytes of all arrays in nested tuples."""
     return sum(array.nbytes for array in arrays_of(tables))
 
 
-def read_only(tables: Any) -> Any:
+def read_only(tables: Tables) -> Tables:
     """Returns the same arrays after making them read-only."""
     for array in arrays_of(tables):
         array.setflags(write=False)
     return tables
 
 
-def _counted(tables: Any) -> int:
+def _counted(tables: object) -> int:
     """Returns the bytes of tables, of which the first MiB counts fourfold.
 
     So small tables, as many lengths need them, take 16 MiB at most. The tables of a few long
@@ -46,6 +49,6 @@ def _counted(tables: Any) -> int:
 
 
 @cache.cached(CACHE_BYTES, _counted)
-def cached(compute: Callable[..., Any], *arguments: Hashable) -> Any:
+def cached(compute: Callable[..., object], *arguments: Hashable) -> Any:
     """Returns `compute(*arguments)`, read-only, from the cache that all kernels share."""
     return read_only(compute(*arguments))

@@ -56,7 +56,6 @@ PACKAGE = __name__.removesuffix(".planner.wisdom")  # trnfft, or a copy inside o
 FORMAT = 2  # of the shipped files
 FULL = 2**24  # size in bytes of a user's file beyond which the next plan starts another file
 EXAMINED = 500  # rows of a file that `examine` checks against their problems
-STALE_SECONDS = 3600.0  # age after which nobody writes a temporary file any more
 # age after which a version's file is removed; files in use are touched
 UNUSED_SECONDS = 90 * 86400.0
 # folders on which plans depend
@@ -174,9 +173,9 @@ def own(chip: str) -> Entries:
     with _lock:
         # Other processes may have written since these files were read.
         known = {key: zlib.decompress(row) for key, row in _user_entries(chip).items()}
-        found = {**_read(chip), **known}
-        _user[chip] = _last(found)
-        return {key: row_of(text) for key, text in found.items()}
+        texts = {**_read(chip), **known}
+        _user[chip] = _last(texts)
+        return {key: row_of(text) for key, text in texts.items()}
 
 
 def remove(chip: str) -> None:
@@ -248,20 +247,20 @@ def examine(chip: str) -> tuple[Examined, Examined]:
 
 def _examined(rows: Callable[[], list[bytes]]) -> Examined:
     try:
-        found = rows()
+        texts = rows()
     except FileNotFoundError:
         return Examined("absent")
     except (OSError, ValueError) as error:
         return Examined("damaged", reason=str(error))
     unknown, reason = 0, ""
-    for index, text in enumerate(found):
+    for index, text in enumerate(texts):
         try:
             row = row_of(text)
             if index < EXAMINED:
                 believed(row, Plan.from_row(row))
         except ValueError as error:
             unknown, reason = unknown + 1, str(error)
-    return Examined("in use", len(found), unknown, reason)
+    return Examined("in use", len(texts), unknown, reason)
 
 
 def render(chip: str, plans: list[dict[str, Any]]) -> str:
@@ -296,7 +295,7 @@ def _shipped_rows(source: Traversable) -> list[bytes]:
 def _user_entries(chip: str) -> dict[Key, bytes]:
     if chip not in _user:
         _user[chip] = _last(_read(chip))
-        _remove_stale(user_file(chip).parent)
+        _remove_unused(user_file(chip).parent)
     return _user[chip]
 
 
@@ -310,17 +309,17 @@ def _packed(text: bytes) -> bytes:
 
 def _read(chip: str) -> dict[Key, bytes]:
     """Returns the texts of the plans in the user's files, the last ones last."""
-    found: dict[Key, bytes] = {}
+    texts: dict[Key, bytes] = {}
     path = user_file(chip)
     for file in (_older(path), path):
         try:
-            found.update((key_of(row), text) for row, text in _plans(file, _user_rows(file)))
+            texts.update((key_of(row), text) for row, text in _plans(file, _user_rows(file)))
             os.utime(file)
         except ValueError as error:
             _warn(file, str(error))
         except OSError:  # there is no such file, or no permission to read it
             pass
-    return found
+    return texts
 
 
 def _older(path: Path) -> Path:
@@ -378,14 +377,12 @@ def _append(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-def _remove_stale(folder: Path) -> None:
-    """Removes temporary files of former versions, and files of versions that nobody uses."""
-    limits = {".plans-*.json.*": STALE_SECONDS, "plans-*.jsonl": UNUSED_SECONDS}
-    for pattern, seconds in limits.items():
-        for path in folder.glob(pattern):
-            with contextlib.suppress(OSError):  # another process was faster
-                if path.lstat().st_mtime < time.time() - seconds:
-                    path.unlink()
+def _remove_unused(folder: Path) -> None:
+    """Removes files of versions that nobody uses."""
+    for path in folder.glob("plans-*.jsonl"):
+        with contextlib.suppress(OSError):  # another process was faster, or it is a folder
+            if path.lstat().st_mtime < time.time() - UNUSED_SECONDS:
+                path.unlink()
 
 
 def row_of(text: bytes) -> PlanRow:

@@ -72,16 +72,16 @@ def fft_workspace_bytes(
         )
     if convolution:
         shape: Any = (n_or_shape,) if is_length else n_or_shape
-        found: Plan = plan_for(Convolution(shape), batch=batch, target=target)
+        chosen: Plan = plan_for(Convolution(shape), batch=batch, target=target)
     else:
         size: dict[str, Any] = {"n" if is_length else "shape": n_or_shape}
-        found = plan(
+        chosen = plan(
             **size, real=real, inverse=inverse, batch=batch, precision=precision, target=target
         )
-    return workspace_bytes(found, batch)
+    return workspace_bytes(chosen, batch)
 
 
-def workspace_bytes(found: Plan, batch: int | None = None) -> int:
+def workspace_bytes(plan: Plan, batch: int | None = None) -> int:
     """Returns the bytes of HBM that the kernel of any plan needs besides its input and output.
 
     Of separate launches the one that needs most counts; what torch allocates for the operations
@@ -104,29 +104,27 @@ def workspace_bytes(found: Plan, batch: int | None = None) -> int:
         >>> workspace_bytes(plan_for(Frames(512, 128, bands=80), batch=6000, target="trn1"))
         427008
     """
-    if not found.launches:
+    if not plan.launches:
         return 0
-    batch = found.batch if batch is None else batch
-    if found.algorithm == SEPARATE:
-        plans = [solved(one) for one in transforms(found.problem)]
-        return max(workspace_bytes(one, one.batch * batch // found.batch) for one in plans)
-    algorithm = ALGORITHMS[found.recipe.algorithm]
-    chip = hardware.chip(found.target)
+    batch = plan.batch if batch is None else batch
+    if plan.algorithm == SEPARATE:
+        plans = [solved(each) for each in transforms(plan.problem)]
+        return max(workspace_bytes(each, each.batch * batch // plan.batch) for each in plans)
+    algorithm = ALGORITHMS[plan.recipe.algorithm]
+    chip = hardware.chip(plan.target)
     try:
-        timeline = cost.timeline(found.recipe, batch, chip, found.cores)
+        timeline = cost.timeline(plan.recipe, batch, chip, plan.cores)
     except cost.CannotRun as reason:
         raise NotImplementedError(
             f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch on "
-            f"{found.where}: {reason}; use a smaller batch"
+            f"{plan.where}: {reason}; use a smaller batch"
         ) from None
-    complex_bytes = 3 * 4 * batch * found.n if algorithm.kind != found.kind.name else 0
-    return _nbytes(algorithm.specs(found.recipe)) + timeline.hbm_scratch_bytes + complex_bytes
+    complex_bytes = 3 * 4 * batch * plan.n if algorithm.kind != plan.kind.name else 0
+    return _nbytes(algorithm.specs(plan.recipe)) + timeline.hbm_scratch_bytes + complex_bytes
 
 
-def _nbytes(spec: Any) -> int:
+def _nbytes(spec: object) -> int:
     """Returns the bytes of the tables in an algorithm's specs."""
-    if hasattr(spec, "nbytes"):
-        return spec.nbytes
     if not isinstance(spec, tuple):
         return 0
     if len(spec) == 2 and isinstance(spec[1], str):

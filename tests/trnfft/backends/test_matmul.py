@@ -67,15 +67,6 @@ def test_small_tables_of_many_lengths_take_an_eighth_of_the_bound(monkeypatch):
     assert bound // 16 < held <= bound // SMALL_FACTOR
 
 
-def test_lengths_share_the_matrices_of_their_radices():
-    for n in (257, 331):
-        energy(torch.ones(n))
-    matrices = [table for table in kept() if table.shape == (256, 256)]
-    assert len(matrices) == 2 * len({table.data_ptr() for table in matrices}) == 4
-    uploaded.cache_clear()
-    near(trnfft.fft(torch.ones(257)).real[0], torch.tensor(257.0), transforms(257))  # made anew
-
-
 def test_tables_of_a_long_transform_are_kept():
     assert uploaded.cache.getsizeof((torch.empty(200 << 20, dtype=torch.uint8),)) < TABLE_BYTES
 

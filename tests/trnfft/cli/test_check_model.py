@@ -104,24 +104,6 @@ def test_a_plain_function_with_torch_fft(run):
     assert total["with_launches_ns"] == chip.with_launches_ns(total["predicted_ns"], 2)
 
 
-@pytest.mark.sweep
-def test_the_fourier_neural_operator_of_the_examples(run):
-    source = (
-        f"import sys\nsys.path.insert(0, {str(ROOT / 'examples')!r})\n"
-        "from fourier_neural_operator import Operator\n"
-        "def build():\n    return Operator('spectral'), torch.randn(32, 64)\n"
-    )
-    pytest.importorskip("matplotlib")
-    found = report_of(run(source, "--backward", "--json"))
-    assert found["supported"] and not found["fallbacks"]
-    assert [one["count"] for one in found["launches"]] == [3, 3]
-    assert {one["batch"] for one in found["launches"]} == {32}
-    totals = found["totals"]
-    assert totals["forward"]["launches"] == totals["backward"]["launches"] == 3
-    assert totals["forward"]["other_operators"] > 10
-    assert report_of(run(source, "--backward", "--json", "--device", "meta"))["totals"] == totals
-
-
 MODELS = {
     "spectral": (lambda: trnfft.nn.SpectralConv2d(2, 2, 3, 3), (2, 2, 12, 16)),
     "spectral kernels": (lambda: trnfft.nn.SpectralConv1d(16, 16, 8), (32, 16, 256)),
@@ -182,13 +164,6 @@ def test_layers_are_named_by_line_or_by_module(run):
         report.predicted_ns()
         == plan_for(BlockCirculant(4, 4, 16), batch=8, target="trn2").predicted_ns
     )
-
-
-def test_fnet(run):
-    source = function("return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real")
-    found = report_of(run(source.replace("(3, 8)", "(2, 32, 64)"), "--backward", "--json"))
-    assert [one["points"] for one in found["launches"]] == [[64], [32], [32], [64]]
-    assert {one["operation"] for one in found["launches"]} == {"torch.fft.fft"}
 
 
 def test_the_numbers_are_those_of_the_kernels():

@@ -1,7 +1,6 @@
 """`trnfft doctor` tells what works, what is absent and what is broken, and changes nothing."""
 
 import json
-import os
 import re
 import shlex
 from contextvars import ContextVar
@@ -208,60 +207,41 @@ def test_it_writes_nothing(tmp_path):
 # Packages
 
 
-def test_what_is_absent_is_a_note():
-    checks = by_name(health_checks.checks("Packages"))
-    for name in ("torch_xla", "torch-neuronx", "libtorch_neuronx_lite", "neuronx-cc", "nki"):
-        assert checks[name].status == "note" and "not installed" in checks[name].detail
-    assert "simulator" in checks["nki"].detail
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
+LACKING = "import torch_xla_without_this_name"
+PACKAGES = [  # what is installed, and what the doctor says of a package
+    *([[], name, "note", "not installed"] for name in health_checks.TORCH_PACKAGES),
+    [[], "neuronx-cc", "note", "not installed"],
+    [[], "nki", "note", "the simulator stands in"],
     [
-        ("import torch_xla_without_this_name", "No module named 'torch_xla_without_this_name'"),
-        ("import os; os.abort()", "the interpreter ended with code -6"),
-    ],
-)
-def test_torch_xla_that_cannot_be_imported_is_broken(install, body, reason):
-    install("torch_xla", "2.9.0", body)
-    check = by_name(health_checks.checks("Packages"))["torch_xla"]
-    assert check.status == "broken" and check.advice
-    assert check.detail.startswith("2.9.0 cannot be imported") and reason in check.detail
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "use"),
-    [
-        ("torch-neuronx", "2.9.0.2.15.32035", "PyTorch/XLA"),
-        ("torch-neuronx", "2.12.0.3", "TorchNeuron"),
-        ("libtorch_neuronx_lite", "2.12.0.1.0.1284", "nki.nki_hop"),
-        ("torch_xla", "2.9.0", "in maintenance"),
-    ],
-)
-def test_packages_of_torch_and_what_each_is_good_for(install, name, version, use):
-    install(name, version)
-    check = by_name(health_checks.checks("Packages"))[name]
-    assert check.status == "ok"
-    assert check.detail.startswith(f"{version}: ") and use in check.detail
-
-
-def test_the_simulator_beside_the_library_has_the_same_files(install):
-    assert "nki-sim" not in by_name(health_checks.checks("Packages"))
-    install("nki-sim", "0.1.0")
-    check = by_name(health_checks.checks("Packages"))["nki-sim"]
-    assert (check.status, check.detail) == (
+        [("torch_xla", "2.9.0", LACKING)],
+        "torch_xla",
         "broken",
-        "installed beside trnfft-nki, which has the same files",
+        "No module named 'torch_xla_without",
+    ],
+    [
+        [("torch_xla", "2.9.0", "import os; os.abort()")],
+        *("torch_xla", "broken", "2.9.0 cannot be imported: the interpreter ended with code -6"),
+    ],
+    [[("torch-neuronx", "2.9.0.2.15.32035")], "torch-neuronx", "ok", "32035: PyTorch/XLA"],
+    [[("torch-neuronx", "2.12.0.3")], "torch-neuronx", "ok", "2.12.0.3: TorchNeuron"],
+    [[("libtorch_neuronx_lite", "2.12.0")], "libtorch_neuronx_lite", "ok", "is in nki.nki_hop"],
+    [[("torch_xla", "2.9.0")], "torch_xla", "ok", "2.9.0: "],
+    [[("nki-sim", "0.1.0")], "nki-sim", "broken", "beside trnfft-nki, which has the same files"],
+    [[("neuronx-cc", "2.27")], "neuronx-cc", "broken", "2.27 lacks its module neuronxcc"],
+    [[("neuronx-cc", "2.27"), ("neuronxcc", "0")], "neuronx-cc", "ok", "2.27"],
+]
+
+
+@pytest.mark.parametrize(("installed", "name", "status", "part"), PACKAGES)
+def test_packages(install, installed, name, status, part):
+    assert "nki-sim" not in by_name(health_checks.checks("Packages"))
+    health_checks.import_error.cache_clear()
+    for package in installed:
+        install(*package)
+    check = by_name(health_checks.checks("Packages"))[name]
+    assert (
+        check.status == status and part in check.detail and bool(check.advice) == (status != "ok")
     )
-    assert "pip uninstall nki-sim trnfft-nki" in check.advice
-
-
-def test_a_compiler_without_its_module_is_broken(install):
-    install("neuronx-cc", "2.27.5334.0")
-    assert by_name(health_checks.checks("Packages"))["neuronx-cc"].status == "broken"
-    install("neuronxcc", "0")  # the module of the compiler
-    check = by_name(health_checks.checks("Packages"))["neuronx-cc"]
-    assert (check.status, check.detail) == ("ok", "2.27.5334.0")
 
 
 @pytest.mark.parametrize(
@@ -356,40 +336,43 @@ def test_what_auto_takes_and_why(monkeypatch, has_nki, name):
 # Plans
 
 
-def test_plans_in_use_of_others_and_unknown():
+def test_plans_that_were_found_and_those_that_are_shipped():
     for chip in ("trn1", "trn2"):
         trnfft.plan(94, target=chip)
     other = wisdom.user_file("trn2")
     other.rename(other.with_name("plans-trn2-another.jsonl"))
     checks = by_name(health_checks.checks("Remembered plans"))
-    assert checks["trn1"].status == "ok" and checks["trn1"].detail.endswith("yours: 1")
-    assert checks["trn2"].status == "ok" and checks["trn2"].detail.endswith("yours: 0")
     shipped = json.loads((files("trnfft") / "plans" / "trn1.json").read_text())["plans"]
-    assert f"shipped: {len(shipped)};" in checks["trn1"].detail
-    own = wisdom.user_file("trn1")
-    own.write_text(own.read_text().replace('"candidates"', '"others"'))
-    check = by_name(health_checks.checks("Remembered plans"))["trn1"]
-    assert check.status == "note" and "1 unknown" in check.detail and str(own) in check.advice
+    assert checks["trn1"].detail == f"plans shipped: {len(shipped)}; yours: 1"
+    assert checks["trn2"].detail.endswith("yours: 0")
+    assert {checks[chip].status for chip in ("trn1", "trn2")} == {"ok"}
+
+
+IN_USE, DAMAGED = wisdom.Examined("in use", 3), wisdom.Examined("damaged", reason="why")
+UNKNOWN, ABSENT = wisdom.Examined("in use", 3, 2, "why"), wisdom.Examined("absent")
+AGAIN, REMOVE = (
+    "Install trnfft-nki again. Its plans ",
+    "Remove {path}, which trnfft makes anew. It ",
+)
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 10**6, '{"n": ' + "[" * 10**6 + "}", '{"n": "94"}', "\0", "{}", "null"], ids=len
+    ("shipped", "own", "status", "detail", "advice"),
+    [
+        (IN_USE, ABSENT, "ok", "3; yours: 0", ""),
+        (DAMAGED, IN_USE, "broken", "damaged; yours: 3", f"{AGAIN}are damaged: why."),
+        (UNKNOWN, IN_USE, "broken", "3 (2 unknown); yours: 3", f"{AGAIN}are damaged: why."),
+        (IN_USE, DAMAGED, "broken", "3; yours: damaged", f"{REMOVE}is damaged: why."),
+        (IN_USE, UNKNOWN, "note", "3; yours: 3 (2 unknown)", f"{REMOVE}has rows that are no pla"),
+        (ABSENT, IN_USE, "note", "0; yours: 3", f"{AGAIN}for trn1 are missing."),
+    ],
 )
-def test_hostile_rows_are_a_note(text):
-    trnfft.plan(94, target="trn1")
-    own = wisdom.user_file("trn1")
-    own.write_text(own.read_text() + text + "\n")
+def test_states_of_files_of_plans(monkeypatch, shipped, own, status, detail, advice):
+    """Which content is damaged or unknown, tests/planner/test_wisdom.py says."""
+    monkeypatch.setattr(wisdom, "examine", lambda chip: (shipped, own))
     check = by_name(health_checks.checks("Remembered plans"))["trn1"]
-    assert check.status == "note" and "yours: 2 (1 unknown)" in check.detail
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_what_is_no_file_of_plans_is_broken(make):
-    own = wisdom.user_file("trn1")
-    own.parent.mkdir()
-    make(own)
-    check = by_name(health_checks.checks("Remembered plans"))["trn1"]
-    assert check.status == "broken" and str(own) in check.advice
+    assert (check.status, check.detail) == (status, f"plans shipped: {detail}")
+    assert check.advice.startswith(advice.format(path=wisdom.user_file("trn1")))
 
 
 def test_a_folder_that_cannot_be_written_is_a_note(tmp_path, monkeypatch):
@@ -397,14 +380,6 @@ def test_a_folder_that_cannot_be_written_is_a_note(tmp_path, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "file"))
     check = by_name(health_checks.checks("Remembered plans"))["your folder"]
     assert check.status == "note" and "not writable" in check.detail
-
-
-def test_damaged_shipped_plans_are_broken(tmp_path, monkeypatch):
-    (tmp_path / "plans.json").write_text('{"format": 1, "plans": 3}')
-    monkeypatch.setattr(wisdom, "_shipped_file", lambda chip: tmp_path / "plans.json")
-    for chip in ("trn1", "trn2", "trn3"):
-        check = by_name(health_checks.checks("Remembered plans"))[chip]
-        assert check.status == "broken" and "Install trnfft-nki again" in check.advice
 
 
 # Self-tests
@@ -559,15 +534,11 @@ def test_the_pages_have_the_commands_of_the_doctor():
         assert shlex.split(command.split(" && ")[0]) in found
 
 
-def test_each_package_of_torch_makes_a_device(neuron_machine, install):
+def test_each_package_of_torch_makes_a_device_unless_it_is_broken(neuron_machine, install):
     install("libtorch_neuronx_lite", "2.12.0.1.0.1284")
-    install("torch-neuronx", "2.12.0")
     check = by_name(health_checks.neuron_checks())["device of torch"]
-    assert check.status == "ok"
-    assert check.detail == "by torch-neuronx, libtorch_neuronx_lite, torch_xla"
-
-
-def test_torch_xla_that_is_broken_is_no_device(neuron_machine, install):
+    assert (check.status, check.detail) == ("ok", "by libtorch_neuronx_lite, torch_xla")
     install("torch-neuronx", "2.9.0.2", "raise OSError('libnrt.so.1')")
+    health_checks.import_error.cache_clear()
     check = by_name(health_checks.neuron_checks())["device of torch"]
     assert check.status == "broken" and "libnrt.so.1" in check.detail

@@ -52,7 +52,7 @@ def test_known_numbers_of_a_line_that_no_computer_holds():
 
 
 def test_known_convolutions():
-    x, h = known.signal(SHAPE, WHOLE, is_real=True), known.small_filter(3)
+    x, h = known.signal(SHAPE, WHOLE, is_real=True), known.small_filter()
     wanted = torch.from_numpy(scipy.signal.convolve(x.numpy(), h.numpy(), "same"))
     tolerance = together(transforms(SHAPE, 2, "float64"), sums(27, "float64"))
     near(known.convolved(SHAPE, WHOLE), wanted, tolerance)

@@ -33,31 +33,26 @@ def signal(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
 
 def spectrum(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
     """Returns a box of the unnormalized transform of `signal`, of all dimensions, in complex128."""
-    found = _product([_spectrum(n, dim, box[dim], 1) for dim, n in enumerate(shape)])
+    whole = _product([_spectrum(n, dim, box[dim], 1) for dim, n in enumerate(shape)])
     if not is_real:
-        return found
+        return whole
     mirrored = _product([_spectrum(n, dim, box[dim], -1) for dim, n in enumerate(shape)])
-    return (found + mirrored.conj()) / 2
+    return (whole + mirrored.conj()) / 2
 
 
-def small_filter(dimensions: int) -> torch.Tensor:
-    """Returns a filter of three numbers along each dimension, all different, in float64."""
-    count = 3**dimensions
-    return (torch.arange(count, dtype=torch.float64) / count - 0.3).cos().view([3] * dimensions)
+def small_filter() -> torch.Tensor:
+    """Returns a filter [3, 3, 3] of numbers that are all different, in float64."""
+    return (torch.arange(27, dtype=torch.float64) / 27 - 0.3).cos().view(3, 3, 3)
 
 
 def convolved(shape: Sequence[int], box: Box) -> torch.Tensor:
-    """Returns a box of the real `signal` convolved with `small_filter`, as long as the signal."""
+    """Returns a box of the real `signal` of three dimensions convolved with `small_filter`.
+
+    The result is as long as the signal.
+    """
     wider = tuple(Interval(interval.start - 1, interval.stop + 1) for interval in box)
-    x, h = signal(shape, wider, is_real=True), small_filter(len(shape))
-    sizes = [interval.size for interval in box]
-    y = torch.zeros(sizes, dtype=torch.float64)
-    for index in torch.cartesian_prod(*[torch.arange(3)] * len(shape)).tolist():
-        near = x
-        for dim, (start, size) in enumerate(zip(index, sizes, strict=True)):
-            near = near.narrow(dim, start, size)
-        y += h[tuple(2 - i for i in index)] * near
-    return y
+    x, h = signal(shape, wider, is_real=True), small_filter().flip(0, 1, 2)
+    return torch.nn.functional.conv3d(x[None, None], h[None, None])[0, 0]
 
 
 def _start(n: int, dim: int) -> int:

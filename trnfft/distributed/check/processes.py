@@ -19,6 +19,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import start_processes
 
 LIMIT = 60.0  # seconds that processes wait for each other
 COMPILING_LIMIT = 1800.0  # the same where kernels may have to be compiled first
@@ -35,9 +36,10 @@ def started(work: Callable[..., T], count: int, device: str, *arguments: object)
     """Returns what `work(device, *arguments)` returns in `count` processes on this computer."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     given = (count, store.port, work, device, arguments)
-    context = mp.start_processes(  # type: ignore[attr-defined]
+    context = start_processes(
         _serve, given, count, join=False, daemon=True, start_method=_start_method(device)
     )
+    assert context is not None
     # Its warnings name the processes that it ends after a failure, whose reason is raised below.
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
     try:
@@ -55,7 +57,7 @@ def started(work: Callable[..., T], count: int, device: str, *arguments: object)
             process.join()
     if not store.check(["reports"]):
         raise Failure("rank 0: no report")
-    return list(pickle.loads(store.get("reports")))
+    return list(pickle.loads(bytes.fromhex(store.get("reports").decode())))
 
 
 def is_launched() -> bool:
@@ -140,7 +142,7 @@ def _serve(
         store.set(f"error/{rank}", f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error
     if reports is not None:
-        store.set("reports", pickle.dumps(reports))  # type: ignore[arg-type]
+        store.set("reports", pickle.dumps(reports).hex())
 
 
 def _gathered(work: Callable[..., T], device: str, arguments: tuple[object, ...]) -> list[T] | None:

@@ -204,7 +204,7 @@ def run(device: str, points: int) -> Report:
             _result(case, _of_all(_tried(case, device, places))) for case in cases(count, points)
         ]
         links = [_link(name, device, places) for name in _links(places)]
-    statuses = [one.status for one in results]
+    statuses = [result.status for result in results]
     return Report(
         verdict=next((status for status in (WRONG, REFUSED) if status in statuses), OK),
         version=trnfft.__version__,
@@ -222,9 +222,9 @@ def run(device: str, points: int) -> Report:
     )
 
 
-def _of_all(found: T) -> list[T]:
-    every = [found] * dist.get_world_size()
-    dist.all_gather_object(every, found)
+def _of_all(own: T) -> list[T]:
+    every = [own] * dist.get_world_size()
+    dist.all_gather_object(every, own)
     return every
 
 
@@ -233,7 +233,7 @@ def transform(case: Case, x: torch.Tensor) -> torch.Tensor:
     if case.function == "fft":
         return trnfft.fft(x)
     if case.function == "convolve":
-        h = known.small_filter(len(case.shape)).float().to(x.device)
+        h = known.small_filter().float().to(x.device)
         return convolve(x, h, mode="same")
     function = getattr(functions, case.function)
     sizes = case.shape if case.function == "irfftn" else None
@@ -288,7 +288,7 @@ def _compared(case: Case, y: torch.Tensor) -> Part:
     if tuple(first.shape) != case.shape_of(True) or first.placements != _placements(case.out):
         return Part(problem=f"shape {tuple(first.shape)}, placements {first.placements}")
     wanted = case.numbers(True, first.device_mesh)
-    local = [one.to_local().cpu().double() for one in parts]
+    local = [part.to_local().cpu().double() for part in parts]
     own = torch.complex(*local) if len(local) == 2 else local[0]
     if own.shape != wanted.shape:
         return Part(
@@ -298,27 +298,28 @@ def _compared(case: Case, y: torch.Tensor) -> Part:
     return Part(difference=difference.item(), norm=norm.item())
 
 
-def _result(case: Case, found: list[Part]) -> Result:
+def _result(case: Case, parts: list[Part]) -> Result:
     """Returns the result of a transform, from what every process found."""
     names = asdict(case)
-    if refused := next((one.refused for one in found if one.refused), ""):
+    if refused := next((part.refused for part in parts if part.refused), ""):
         return Result(**names, status=REFUSED, problem=refused)
     allowed = 4 * max(MAX_ERRORS[config.get_precision()], ROUNDING)
-    problem = next((one.problem for one in found if one.problem), "")
+    problem = next((part.problem for part in parts if part.problem), "")
     error = None
     if not problem:
-        error = math.sqrt(sum(one.difference for one in found) / sum(one.norm for one in found))
+        norm = sum(part.norm for part in parts)
+        error = math.sqrt(sum(part.difference for part in parts) / norm)
         if not error <= allowed:  # also NaN
             problem = f"error {error:.1e}, allowed {allowed:.0e}"
     fastest = min(
-        zip(*(one.rounds for one in found), strict=True),
-        key=lambda each: max(one["seconds"] for one in each),
+        zip(*(part.rounds for part in parts), strict=True),
+        key=lambda each: max(times["seconds"] for times in each),
     )
-    seconds, total = (of(one["seconds"] for one in fastest) for of in (max, sum))
-    shares = {kind: sum(one[kind] for one in fastest) / total for kind in KINDS[:-1]}
+    seconds, total = (of(times["seconds"] for times in fastest) for of in (max, sum))
+    shares = {kind: sum(times[kind] for times in fastest) / total for kind in KINDS[:-1]}
     exchange = shares[EXCHANGE]
-    links = {link for one in found for link in one.sent}
-    sent = {link: max(one.sent[link] for one in found) for link in links}
+    links = {link for part in parts for link in part.sent}
+    sent = {link: max(part.sent[link] for part in parts) for link in links}
     return Result(
         **names,
         status=WRONG if problem else OK,
@@ -333,7 +334,9 @@ def _result(case: Case, found: list[Part]) -> Result:
 
 
 def _shares(results: list[Result]) -> dict[str, float]:
-    timed = [(one.seconds, one.shares) for one in results if one.seconds and one.shares]
+    timed = [
+        (result.seconds, result.shares) for result in results if result.seconds and result.shares
+    ]
     total = sum(seconds for seconds, _ in timed)
     kinds = KINDS if timed else ()
     return {
@@ -370,8 +373,8 @@ def _places(device: str) -> list[Place]:
 
 
 def _links(places: Sequence[Place]) -> list[str]:
-    found = {_between(a, b) for i, a in enumerate(places) for b in places[:i]}
-    return [name for name in (CHIP, HOST, NETWORK) if name in found]
+    names = {_between(a, b) for i, a in enumerate(places) for b in places[:i]}
+    return [name for name in (CHIP, HOST, NETWORK) if name in names]
 
 
 def _between(a: Place, b: Place) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -43,8 +43,8 @@ class Stopwatch(TorchDispatchMode):
         self,
         func: OpOverload,
         types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         if any(issubclass(kind, FakeTensor) for kind in types):  # torch asks for a DTensor's shape
             return func(*args, **(kwargs or {}))
@@ -57,15 +57,13 @@ class Stopwatch(TorchDispatchMode):
         if kind:
             self.seconds[kind] += time.perf_counter() - start
         if func is torch.ops._c10d_functional.all_to_all_single.default:
-            self._count(*args)
+            x, _, sent, group = cast("tuple[torch.Tensor, list[int], list[int], str]", args)
+            ranks = dist.get_process_group_ranks(resolve_process_group(group))
+            row = x[0].numel() * x.element_size() if x.shape[0] else 0
+            for rank, count in zip(ranks, sent, strict=True):
+                if rank != dist.get_rank() and count:
+                    self.sent[rank] += count * row
         return result
-
-    def _count(self, x: torch.Tensor, received: Any, sent: list[int], group: Any) -> None:
-        found = resolve_process_group(group)
-        row = x[0].numel() * x.element_size() if x.shape[0] else 0
-        for rank, count in zip(dist.get_process_group_ranks(found), sent, strict=True):
-            if rank != dist.get_rank() and count:
-                self.sent[rank] += count * row
 
 
 def synchronizer(device: str) -> Callable[[], None]:
@@ -76,7 +74,8 @@ def synchronizer(device: str) -> Callable[[], None]:
     """
     if device == "cpu":
         return lambda: None
-    return getattr(torch, device).synchronize  # type: ignore[no-any-return]
+    synchronize: Callable[[], None] = getattr(torch, device).synchronize
+    return synchronize
 
 
 def _kind(func: OpOverload) -> str:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -160,10 +159,11 @@ def between_boxes(
     """
     held, needed = np.array(sources), np.array(targets)  # [device, dimension, start and stop]
 
-    def sent(first: Any, end: Any) -> Any:
+    def sent(first: np.ndarray, end: np.ndarray) -> np.ndarray:
         start = np.maximum(held[:, :, 0], needed[first, :, 0])
         stop = np.minimum(held[:, :, 1], needed[end - 1, :, 1])
-        return number_bytes * np.maximum(stop - start, 0).prod(-1)
+        numbers: np.ndarray = np.maximum(stop - start, 0).prod(-1)
+        return number_bytes * numbers
 
     return _slowest(machine, mesh_shape, mesh_axis, dimensions, sent)
 
@@ -173,7 +173,7 @@ def _slowest(
     mesh_shape: tuple[int, ...],
     mesh_axis: int,
     dimensions: tuple[int, ...],
-    sent: Callable[[Any, Any], Any],
+    sent: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Exchange:
     """Returns the exchange of the device whose links take the longest.
 
@@ -204,7 +204,7 @@ def _slowest(
     return Exchange(mesh_axis, size, dimensions, traffic, fixed)
 
 
-def _joined(link: Link, groups: Any, stride: int) -> tuple[Any, Any]:
+def _joined(link: Link, groups: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns first and end of the devices that each reaches by the link or one inside it."""
     size = groups.shape[1]
     if math.isinf(link.devices):

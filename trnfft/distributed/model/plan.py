@@ -19,6 +19,7 @@ measured by others.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -183,9 +184,9 @@ class DistributedPlan:
             for step in self.steps
         ]
         names = ("kernels_ns", "launches_ns", "exchanges_ns", "total_ns")
-        totals = {name: getattr(self, name) for name in names}
-        fields = {name: _listed(value) for name, value in vars(self).items()}
-        return {**fields, "steps": _listed(steps), **totals, "efficiency": self.efficiency}
+        totals = {name: getattr(self, name) for name in (*names, "efficiency")}
+        entry: dict[str, Any] = json.loads(json.dumps({**vars(self), "steps": steps, **totals}))
+        return entry
 
 
 def plan(
@@ -338,9 +339,3 @@ def _lines(step: Kernel | Exchange) -> list[str]:
 
 def _us(ns: float) -> str:
     return f"{ns / 1e3:.4g} us"
-
-
-def _listed(value: object) -> Any:
-    if isinstance(value, dict):
-        return {name: _listed(item) for name, item in value.items()}
-    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value

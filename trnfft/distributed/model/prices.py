@@ -83,10 +83,10 @@ class Launches:
     def _kernel(self, lengths: tuple[int, ...], batch: int, real: bool) -> Kernel:
         """Returns a launch; beyond the largest batch with a price, its price is in proportion."""
         most = 1 << max(0, (PRICED_POINTS // math.prod(lengths)).bit_length() - 1)
-        found = self._plan(lengths, min(most, batch), real)
-        ns = (found.predicted_ns or 0.0) * batch / found.batch
-        recipe, launches = str(found.recipe), found.launches
-        return Kernel(lengths, batch, recipe, found.bound, ns, self.launch_ns, launches)
+        plan = self._plan(lengths, min(most, batch), real)
+        ns = (plan.predicted_ns or 0.0) * batch / plan.batch
+        recipe, launches = str(plan.recipe), plan.launches
+        return Kernel(lengths, batch, recipe, plan.bound, ns, self.launch_ns, launches)
 
     def _plan(self, lengths: tuple[int, ...], batch: int, real: bool) -> Plan:
         return planner.plan(
@@ -102,10 +102,10 @@ class Launches:
 
 def checked_launches(target: str | None, cores: int | None, precision: str | None) -> Launches:
     """Returns the settings of launches, by the rules of `trnfft.plan`."""
-    found = planner.plan(2, target=target, cores=cores, precision=precision)
-    if found.predicted_ns is None:
+    plan = planner.plan(2, target=target, cores=cores, precision=precision)
+    if plan.predicted_ns is None:
         raise NotImplementedError(
-            f"argument 'precision' is {found.precision!r}, which is computed on the host and has "
+            f"argument 'precision' is {plan.precision!r}, which is computed on the host and has "
             f'no modelled time: use "fast"'
         )
-    return Launches(found.target, found.cores, found.precision)
+    return Launches(plan.target, plan.cores, plan.precision)

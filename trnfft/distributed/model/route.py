@@ -215,15 +215,15 @@ def _possible(
     others.
     """
     left = [dim for dim in problem.dims if dim not in done]
-    found = [dim for dim in left if dim in whole]
+    possible = [dim for dim in left if dim in whole]
     last = problem.dims[-1] if problem.dims else None
-    if problem.operation == "whole" and len(found) < len(left):
+    if problem.operation == "whole" and len(possible) < len(left):
         return ()
-    if problem.operation == "r2c" and not done and last not in found:
+    if problem.operation == "r2c" and not done and last not in possible:
         return ()
-    if problem.operation == "c2r" and len(found) < len(left):
-        found = [dim for dim in found if dim != last]
-    return tuple(found)
+    if problem.operation == "c2r" and len(possible) < len(left):
+        possible = [dim for dim in possible if dim != last]
+    return tuple(possible)
 
 
 def _operation(problem: Problem, dims: tuple[int, ...]) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, cast
 
 from nki_kernels.base import packing
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
-from trnfft.planner.kinds import C2C, C2R, R2C, Kind, Transform
+from trnfft.planner.factorization import prime_factors
+from trnfft.planner.kinds import C2C, K, Kind, Part, Transform
 from trnfft.planner.plan import Recipe
+
+Shapes = Sequence[tuple[int, ...]]
+Tables = tuple[Any, ...]  # arrays, or a tuple of arrays for each pass
 
 
 @dataclass(frozen=True)
@@ -22,17 +26,25 @@ class Ahead:
     target: str
 
 
-class Algorithm:
+class Algorithm(Generic[K]):
     """One kernel of `nki_kernels`: its lengths or shapes, its recipes, its arguments and its error.
 
     A recipe is one way to run the kernel. The kernel's input has the shapes `inputs`.
     `arguments(recipe, ...)` are the kernel's arguments after its input: all tables as one array,
     the place of each table in it, and settings. `specs(recipe)` are the same arguments with (shape,
     dtype) in place of the tables, so that pricing needs no tables.
+
+    Unless it has others, its tables are `make_tables(n, radices, inverse, scale, *options)`, and
+    their shapes and dtypes `make_specs(radices, *options)`; without radices, both get the sizes of
+    the kind.
     """
 
     name: str
     kernel: Any
+    make_tables: Callable[..., Any]
+    make_specs: Callable[..., Any]
+    options: tuple[object, ...] = ()
+    roundings = 0  # of all numbers beside those of the stages, each an error of `accuracy.UNIT`
     kind: str = C2C  # name of the kinds that it solves
     takes_shapes = False  # whether it takes shapes, of axes or of a weight, instead of a length
     lighter = ""  # name of an algorithm that does the same with less work, if its error allows
@@ -44,7 +56,7 @@ class Algorithm:
     ahead: Ahead  # a launch with loads far ahead, for which the simulator has a rule
     short: tuple[Recipe, ...] = ()  # shorter transforms than the planner would choose, for tests
 
-    def recipes_for(self, kind: Any) -> list[Recipe]:
+    def recipes_for(self, kind: K) -> list[Recipe]:
         """Returns recipes for a record of its kind, the likeliest first.
 
         Raises:
@@ -52,7 +64,7 @@ class Algorithm:
         """
         raise NotImplementedError
 
-    def solves(self, recipe: Recipe, kind: Kind) -> bool:
+    def solves(self, recipe: Recipe, kind: K) -> bool:
         """Returns whether a recipe, whatever its source, is one of its recipes for a kind."""
         if self.kind != kind.name or self.takes_shapes == kind.is_rows:
             return False
@@ -67,13 +79,14 @@ class Algorithm:
         Raises:
             ValueError: the kernel does not take so many transforms with this recipe.
         """
-        raise NotImplementedError
+        shapes: list[tuple[int, ...]] = recipe.kind.input_shapes(batch)
+        return shapes
 
-    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
+    def inputs_beside(self, recipe: Recipe, shapes: Shapes) -> list[tuple[int, ...]]:
         """Returns `inputs` for inputs of these shapes, where the kernel takes several shapes."""
-        return self.inputs(recipe, shapes[0][0])
+        return self.inputs(recipe, recipe.kind.batch_of(shapes[0][0]))
 
-    def check_inputs(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> None:
+    def check_inputs(self, recipe: Recipe, shapes: Shapes) -> None:
         """Checks the shapes of the kernel's inputs, because kernels cannot.
 
         A kernel would read beyond the end of an input of another shape, or only a part of it.
@@ -85,32 +98,38 @@ class Algorithm:
         if list(shapes) != allowed:
             raise ValueError(f"inputs have shapes {list(shapes)}; {recipe} needs {allowed}")
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         """Returns the kernel's tables, or a tuple of tables for each pass."""
-        raise NotImplementedError
+        sizes = (recipe.n, recipe.radices) if recipe.radices else recipe.kind.sizes
+        made: Tables = self.make_tables(*sizes, inverse, scale, *self.options)
+        return made
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         """Returns the (shape, dtype) of each of `tables`."""
-        raise NotImplementedError
+        sizes = (recipe.radices,) if recipe.radices else recipe.kind.sizes
+        made: Tables = self.make_specs(*sizes, *self.options)
+        return made
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         """Returns the kernel's arguments after its tables: the radices, if it has any."""
         return (recipe.radices,) if recipe.radices else ()
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def specs(self, recipe: Recipe) -> Tables:
         """Returns what `arguments` returns, with (shape, dtype) in place of the tables."""
         return *packing.packed_spec(self.table_specs(recipe)), *self.settings(recipe)
 
-    def arguments(
-        self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
-    ) -> tuple[Any, ...]:
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         """Returns the kernel's arguments after its input; the tables are cached and read-only."""
         packed, places = tables.cached(_packed, self, recipe, inverse, scale)
         return packed, places, *self.settings(recipe, inverse)
 
     def error(self, recipe: Recipe) -> float:
-        """Returns the predicted relative L2 error for random normal input."""
-        raise NotImplementedError
+        """Returns the predicted relative L2 error for random normal input.
+
+        Unless it has another, it is that of the stages, or of a product for each size.
+        """
+        stages = accuracy.stages_error(recipe.radices or recipe.kind.sizes)
+        return accuracy.root_of_squares(stages, *[accuracy.UNIT] * self.roundings)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         """Returns the nanoseconds that one core needs at least for `rows` rows.
@@ -144,26 +163,26 @@ def _packed(algorithm: Algorithm, recipe: Recipe, inverse: bool, scale: float) -
 
 
 class LengthAlgorithm(Algorithm):
-    """An algorithm for rows of one length, from `shortest` to `longest`.
-
-    Unless it has others, its tables are `make_tables(n, radices, inverse, scale)`, and their shapes
-    and dtypes `make_specs(radices)`.
-    """
+    """An algorithm for rows of one length, from `shortest` to `longest`."""
 
     shortest = 1
     longest: int
-    make_tables: Any
-    make_specs: Any
+    largest_radix = 0  # the largest prime factor that it takes; 0 for any
+    # How often the Tensor engine moves each of `columns` at least, for a block of one row and for a
+    # full block. Where it is 0, no lower bound of the time follows from the columns.
+    moved: tuple[float, float] = (0.0, 0.0)
 
     def why_not(self, n: int) -> str:
         """Returns why it cannot transform length n, or "" where it can."""
-        if self.shortest <= n <= self.longest:
-            return self.why_not_inside(n)
-        least = "" if self.shortest == 1 else f"{self.shortest} <= "
-        return f"takes {least}N <= {self.longest}"
+        if not self.shortest <= n <= self.longest:
+            least = "" if self.shortest == 1 else f"{self.shortest} <= "
+            return f"takes {least}N <= {self.longest}"
+        if self.largest_radix and (largest := prime_factors(n)[-1]) > self.largest_radix:
+            return f"has no radix for the prime factor {largest}"
+        return self.why_not_inside(n)
 
     def why_not_inside(self, n: int) -> str:
-        """Returns the same for a length that is neither too short nor too long."""
+        """Returns the same for a length that is neither too short nor too long, nor too prime."""
         return ""
 
     def recipe(self, n: int, radices: tuple[int, ...] = (), inner: Recipe | None = None) -> Recipe:
@@ -172,7 +191,7 @@ class LengthAlgorithm(Algorithm):
 
     def rows(self, n: int) -> Kind:
         """Returns what it computes of rows of length n."""
-        return Transform((n,), part=self.kind)  # type: ignore[arg-type]  # a Part
+        return Transform((n,), part=cast("Part", self.kind))
 
     def recipes(self, n: int) -> list[Recipe]:
         """Returns recipes for a length that it can transform, the likeliest first."""
@@ -183,50 +202,66 @@ class LengthAlgorithm(Algorithm):
             raise NotImplementedError(reason)
         return self.recipes(kind.points)
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self.make_specs(recipe.radices)
-        return found
+    def columns(self, recipe: Recipe) -> float:
+        """Returns the columns of a row, to which a lower bound of its time is proportional."""
+        return recipe.n
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self.make_tables(recipe.n, recipe.radices, inverse, scale)
-        return found
-
-    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        if self.kind == R2C:
-            return [(batch, recipe.n)]
-        return [(batch, recipe.n // 2 + 1 if self.kind == C2R else recipe.n)] * 2
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        return self.columns(recipe) * least_of(*self.moved, rows) / chip.tensor_columns_per_ns
 
 
 class OneMatrix(Algorithm):
     """A kernel with one table, which is an argument of its own."""
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
+        return (super().table_specs(recipe),)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
+        return (super().tables(recipe, inverse, scale),)
+
+    def specs(self, recipe: Recipe) -> Tables:
         return *self.table_specs(recipe), *self.settings(recipe)
 
-    def arguments(
-        self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
-    ) -> tuple[Any, ...]:
-        found = tables.cached(self.tables, recipe, inverse, scale)
-        return *found, *self.settings(recipe, inverse)
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
+        matrix = tables.cached(self.tables, recipe, inverse, scale)
+        return *matrix, *self.settings(recipe, inverse)
 
 
 class MatrixAlgorithm(LengthAlgorithm):
     """A kernel of matrix products, in float32, bfloat16 or refined (pairs of bfloat16)."""
 
     def __init__(self, dtype: str = "float32", refined: bool = False) -> None:
-        self.dtype, self.refined = dtype, refined
-        if dtype != "float32":
+        self.refined, self.is_exact = refined, dtype == "float32"
+        self.options = dtype, refined
+        if not self.is_exact:
             self.name += accuracy.REFINED if refined else "_bf16"
 
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        return (1.0 if self.is_exact else 0.25) * super().least_ns(recipe, rows, chip)
 
-class ShapeAlgorithm(Algorithm):
+    def error(self, recipe: Recipe) -> float:
+        if self.is_exact:
+            return super().error(recipe)
+        return accuracy.bfloat16_error(max(1, len(recipe.radices)), self.refined)
+
+
+class ShapeAlgorithm(Algorithm[K]):
     """An algorithm for shapes, of several axes or of a weight."""
 
     takes_shapes = True
     samples: tuple[Kind, ...]  # what tests compute
 
+    def why_not_shape(self, kind: K) -> str:
+        """Returns why it cannot compute a record of its kind, or "" where it can."""
+        return ""
 
-class PassAlgorithm(ShapeAlgorithm):
+    def recipes_for(self, kind: K) -> list[Recipe]:
+        if reason := self.why_not_shape(kind):
+            raise NotImplementedError(reason)
+        return [Recipe(self.name, kind)]
+
+
+class PassAlgorithm(ShapeAlgorithm[K]):
     """An algorithm whose recipes are passes over the data, each run by another algorithm."""
 
     def __init__(self, algorithms: Iterable[LengthAlgorithm]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice, permutations
-from typing import Any
 
 from nki_kernels.nd import axes
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm, Tables
 from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
 from trnfft.planner.plan import Pass, Recipe
 
@@ -25,7 +24,7 @@ _KERNELS = {
 }
 
 
-class Axes(PassAlgorithm):
+class Axes(PassAlgorithm[Transform]):
     """One pass for each of several axes, in one launch.
 
     Args:
@@ -46,14 +45,6 @@ class Axes(PassAlgorithm):
         shapes = ((16, 16), (64, 64), (33, 100), (64, 200), (16, 300), (4, 64))
         self.samples = tuple(Transform(shape, part=kind) for shape in shapes)
 
-    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        if self.kind == R2C:
-            return [(batch, *recipe.kind.held)]
-        if self.kind == C2R:
-            *sizes, last = recipe.kind.lengths
-            return [(batch, *sizes, last // 2 + 1)] * 2
-        return [(batch, *recipe.kind.held)] * 2
-
     def recipes_for(self, kind: Transform) -> list[Recipe]:
         """Returns a recipe for every order of up to four axes; for more axes, for some orders."""
         shape = kind.lengths
@@ -61,12 +52,12 @@ class Axes(PassAlgorithm):
         first = range(last) if self.kind != C2C else range(last + 1)
         ways = [likeliest(axis, shape[axis], (self.columns,)) for axis in range(last)]
         ways.append(likeliest(last, shape[last], self.row_algorithms))
-        found = []
+        recipes = []
         for order in islice(permutations(first), ORDERS):
             whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[kind.part]
             passes = tuple(Pass(axis, ways[axis], self._kept(axis, kind)) for axis in whole)
-            found.append(Recipe(self.name, kind, passes=passes))
-        return found
+            recipes.append(Recipe(self.name, kind, passes=passes))
+        return recipes
 
     def _kept(self, axis: int, kind: Transform) -> int:
         """Returns the outputs kept of an axis; an inverse to real data keeps those asked for."""
@@ -77,20 +68,26 @@ class Axes(PassAlgorithm):
             return shape[axis] // 2 + 1
         return shape[axis]
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         recipes = [item.recipe for item in recipe.passes]
-        return tuple(self.by_name[one.algorithm].table_specs(one) for one in recipes)
+        return tuple(self.by_name[each.algorithm].table_specs(each) for each in recipes)
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        found = []
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
+        tables = []
         for item in recipe.passes:
             algorithm = self.by_name[item.recipe.algorithm]
-            found.append(algorithm.tables(item.recipe, inverse, scale))
+            tables.append(algorithm.tables(item.recipe, inverse, scale))
             scale = 1.0
-        return tuple(found)
+        return tuple(tables)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return (pass_numbers(recipe),)
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
+        """Returns the passes in the form of the kernel's argument."""
+        passes = []
+        for item in recipe.passes:
+            each = item.recipe
+            number = axes.PASS_NUMBERS[each.algorithm]
+            passes.append((number, item.axis + 1, each.n, item.kept, each.radices))
+        return (tuple(passes),)
 
 
 def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recipe:
@@ -106,13 +103,3 @@ def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recip
             return algorithm.recipes(n)[0]
         reasons.append(f"{algorithm.name} {reason}")
     raise NotImplementedError(f"axis {axis} of length {n}: {'; '.join(reasons)}")
-
-
-def pass_numbers(recipe: Recipe) -> tuple[Any, ...]:
-    """Returns the passes in the form of the kernel's argument."""
-    found = []
-    for item in recipe.passes:
-        one = item.recipe
-        number = axes.PASS_NUMBERS[one.algorithm]
-        found.append((number, item.axis + 1, one.n, item.kept, one.radices))
-    return tuple(found)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-from typing import Any
+from dataclasses import astuple, replace
 
 from nki_kernels.convolution import block_circulant
 from trnfft.planner import accuracy, kinds
-from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm, Tables
 from trnfft.planner.kinds.block_circulant import CIRCULANT
 from trnfft.planner.plan import Blocking, Recipe
 
 
-class BlockCirculant(ShapeAlgorithm):
+class BlockCirculant(ShapeAlgorithm[kinds.BlockCirculant]):
     """Product of rows with a block circulant matrix [p, q, k], or the product's gradients."""
 
     takes = "blocks up to 256"
@@ -36,22 +35,25 @@ class BlockCirculant(ShapeAlgorithm):
         spectra = [block_circulant.spectra_shape(q, k, rows) for rows in (batch, p)]
         return [(batch, p, k), *spectra]
 
+    def why_not_shape(self, kind: kinds.BlockCirculant) -> str:
+        is_larger = kind.k > block_circulant.MAX_BLOCK
+        return f"takes blocks of up to {block_circulant.MAX_BLOCK}" if is_larger else ""
+
     def recipes_for(self, kind: kinds.BlockCirculant) -> list[Recipe]:
         """Returns a recipe for every layout of the partitions."""
-        if kind.k > block_circulant.MAX_BLOCK:
-            raise NotImplementedError(f"takes blocks of up to {block_circulant.MAX_BLOCK}")
+        (recipe,) = super().recipes_for(kind)
         layouts = block_circulant.layouts(*kind.sizes)
-        return [Recipe(self.name, kind, blocking=Blocking(*each)) for each in layouts]
+        return [replace(recipe, blocking=Blocking(*each)) for each in layouts]
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        found = block_circulant.block_circulant_specs(recipe.kind.k)
-        return *found, block_circulant.masks_spec(_layout(recipe)[0])
+    def table_specs(self, recipe: Recipe) -> Tables:
+        masks = block_circulant.masks_spec(_layout(recipe)[0])
+        return *block_circulant.block_circulant_specs(recipe.kind.k), masks
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         masks = block_circulant.product_masks(recipe.kind.q, _layout(recipe)[0])
         return *block_circulant.block_circulant_tables(recipe.kind.k), masks
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         return (_layout(recipe),)
 
     def error(self, recipe: Recipe) -> float:

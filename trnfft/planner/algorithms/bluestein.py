@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from nki_kernels.fft import bluestein, stage
-from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, Tables
 from trnfft.planner.algorithms.stockham import columns_moved
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
@@ -29,7 +27,7 @@ class ChirpConvolution(LengthAlgorithm):
         inner = [self.inner.recipe(math.prod(radices), radices) for radices in lists]
         return [self.recipe(n, inner=recipe) for recipe in inner]
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         return (inner_of(recipe).radices,)
 
     def error(self, recipe: Recipe) -> float:
@@ -44,6 +42,7 @@ class Bluestein(ChirpConvolution):
     title = "Bluestein"
     kernel = bluestein.bluestein
     shortest, longest = 2, bluestein.MAX_CONVOLVED
+    moved = (2.3, 2.1)
     ahead = Ahead(1009, 1, "trn1")
 
     def recipes(self, n: int) -> list[Recipe]:
@@ -55,14 +54,13 @@ class Bluestein(ChirpConvolution):
         ]
         return self.around(n, sorted(lists, key=work)[:CONVOLUTIONS])
 
-    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        columns = convolution_work(recipe.n, inner_of(recipe).radices) * least_of(2.3, 2.1, rows)
-        return columns / chip.tensor_columns_per_ns
+    def columns(self, recipe: Recipe) -> float:
+        return convolution_work(recipe.n, inner_of(recipe).radices)
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         return bluestein.bluestein_specs(recipe.n, inner_of(recipe).radices)
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         n, inner = recipe.n, inner_of(recipe)
         return bluestein.bluestein_tables(n, inner.n, inner.radices, inverse, scale)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from nki_kernels.fft import butterfly, butterfly_tables
 from nki_sim.hardware import NeuronCore
@@ -16,12 +15,15 @@ class Butterfly(LengthAlgorithm):
     """Radix-4 butterflies on the Vector engine; compensated, it is the most accurate kernel."""
 
     kernel = butterfly.butterfly
+    make_tables = staticmethod(butterfly_tables.butterfly_tables)
+    make_specs = staticmethod(butterfly_tables.butterfly_specs)
     shortest = 2
     takes = "powers of two"
     ahead = Ahead(8192, 1, "trn3")
 
     def __init__(self, compensated: bool) -> None:
         self.compensated = compensated
+        self.options = (compensated,)
         self.name = "butterfly_kahan" if compensated else "butterfly"
         self.lighter = "butterfly" if compensated else ""
         self.longest = (
@@ -35,13 +37,7 @@ class Butterfly(LengthAlgorithm):
             return ""
         return f"takes powers of two from 2 to {self.longest}"
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return butterfly_tables.butterfly_specs(recipe.n, self.compensated)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return butterfly_tables.butterfly_tables(recipe.n, inverse, scale, self.compensated)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         return (self.compensated,)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:

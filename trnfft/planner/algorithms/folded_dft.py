@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_kernels.fft import folded_dft
-from nki_sim.hardware import PARTITIONS, NeuronCore
-from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
+from nki_sim.hardware import PARTITIONS
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.factorization import prime_factors
 from trnfft.planner.plan import Recipe
 
@@ -23,7 +20,10 @@ class FoldedDft(LengthAlgorithm):
     has_stages = False  # only kernels fold products; in torch it would be a whole DFT matrix
     takes = "above 768 only with a prime factor above 47"
     kernel = folded_dft.folded_dft
+    make_tables = staticmethod(folded_dft.folded_dft_tables)
+    make_specs = staticmethod(folded_dft.folded_dft_specs)
     shortest, longest = folded_dft.MIN_LENGTH, folded_dft.MAX_LENGTH
+    moved = (2.9, 4.3)
     ahead = Ahead(2039, 256, "trn1")
 
     def why_not_inside(self, n: int) -> str:
@@ -31,15 +31,5 @@ class FoldedDft(LengthAlgorithm):
             return f"takes no N > {ANY_LENGTH} without a prime factor of at least {LARGE_PRIME}"
         return ""
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return folded_dft.folded_dft_specs(recipe.n)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return folded_dft.folded_dft_tables(recipe.n, inverse, scale)
-
-    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        columns = recipe.n**2 / PARTITIONS * least_of(2.9, 4.3, rows)
-        return columns / chip.tensor_columns_per_ns
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.matrix_error(recipe.n)
+    def columns(self, recipe: Recipe) -> float:
+        return recipe.n**2 / PARTITIONS

@@ -7,9 +7,8 @@ import math
 from nki_kernels.base.engines import WHOLE_RADIX
 from nki_kernels.fft import four_step, four_step_tables, spread_lines, stage
 from nki_sim import hardware
-from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
-from trnfft.planner.factorization import prime_factors, radix_lists
+from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
 SHORTEST = 256  # below, one transform on each partition is never slower
@@ -25,12 +24,11 @@ class FourStep(LengthAlgorithm):
     make_tables = staticmethod(four_step_tables.four_step_tables)
     make_specs = staticmethod(four_step_tables.four_step_specs)
     shortest, longest = SHORTEST, four_step_tables.MAX_STREAMED_LENGTH
+    largest_radix = stage.MAX_RADIX
+    roundings = 1
     ahead = Ahead(262144, 1, "trn1")
 
     def why_not_inside(self, n: int) -> str:
-        largest = prime_factors(n)[-1]
-        if largest > stage.MAX_RADIX:
-            return f"has no radix for the prime factor {largest}"
         state = n // max(r for r in range(2, stage.MAX_RADIX + 1) if n % r == 0)
         if state > four_step_tables.MAX_STATE:
             return f"has states of {state} numbers or more, SBUF holds {four_step_tables.MAX_STATE}"
@@ -49,9 +47,6 @@ class FourStep(LengthAlgorithm):
 
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
         return 0.66 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
 
 
 def spread_ns(radices: tuple[int, ...], points: float, chip: hardware.NeuronCore) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from nki_kernels.real.real_stockham_tables import real_stockham_specs, real_stockham_tables
 from nki_kernels.spectral import frames
@@ -12,13 +12,15 @@ from trnfft.planner.kinds.frames import FRAME_BANDS, FRAME_SPECTRA, Power
 from trnfft.planner.plan import Recipe
 
 
-class Frames(ShapeAlgorithm):
+class Frames(ShapeAlgorithm[kinds.Frames]):
     """Spectra of overlapping frames, their powers, or sums of powers in bands.
 
     The kernel reads blocks of hop samples, with each of which a frame begins.
     """
 
     takes = "frames of lengths that real_stockham takes, up to 128 bands"
+    make_tables = staticmethod(real_stockham_tables)
+    make_specs = staticmethod(real_stockham_specs)
 
     def __init__(self, kind: str, inner: LengthAlgorithm) -> None:
         self.kind = self.name = kind
@@ -31,30 +33,17 @@ class Frames(ShapeAlgorithm):
         self.samples = tuple(samples)
         self.ahead = Ahead(longest, 600, "trn1")
 
-    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        kind = recipe.kind
-        bank = [] if kind.bands is None else [(kind.bins, kind.bands)]
-        return [(kind.blocks(batch), kind.hop), (1, kind.n), *bank]
-
-    def inputs_beside(self, recipe: Recipe, shapes: Any) -> Any:
-        return self.inputs(recipe, recipe.kind.batch_of(shapes[0][0]))
+    def why_not_shape(self, kind: kinds.Frames) -> str:
+        if (kind.bands or 0) > frames.MAX_BANDS:
+            return f"takes up to {frames.MAX_BANDS} bands"
+        return self.inner.why_not(kind.n)
 
     def recipes_for(self, kind: kinds.Frames) -> list[Recipe]:
         """Returns a recipe for each pair of radices."""
-        if (kind.bands or 0) > frames.MAX_BANDS:
-            raise NotImplementedError(f"takes up to {frames.MAX_BANDS} bands")
-        if reason := self.inner.why_not(kind.n):
-            raise NotImplementedError(reason)
-        return [Recipe(self.name, kind, row.radices) for row in self.inner.recipes(kind.n)]
+        (recipe,) = super().recipes_for(kind)
+        return [replace(recipe, radices=row.radices) for row in self.inner.recipes(kind.n)]
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return real_stockham_specs(recipe.radices)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        first, second = recipe.radices
-        return real_stockham_tables(recipe.kind.n, (first, second), inverse, scale)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         power = recipe.kind.power
         return (recipe.radices,) if power is None else (recipe.radices, power)
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nki_kernels.convolution import image_convolution
 from nki_kernels.nd.axes import PASS_NUMBERS
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
+from trnfft.planner.algorithms.algorithm import (
+    Ahead,
+    LengthAlgorithm,
+    PassAlgorithm,
+    Shapes,
+    Tables,
+)
 from trnfft.planner.algorithms.axes import likeliest
 from trnfft.planner.kinds import Convolution
 from trnfft.planner.kinds.convolution import CONVOLUTION
 from trnfft.planner.plan import Pass, Recipe
 
 
-class ImageConvolution(PassAlgorithm):
+class ImageConvolution(PassAlgorithm[Convolution]):
     """Convolution of real images, padded to a shape, in passes along rows, columns and rows.
 
     Args:
@@ -37,11 +42,7 @@ class ImageConvolution(PassAlgorithm):
         super().__init__((*forward, columns, *inverse))
         self.forward, self.columns, self.inverse = forward, columns, inverse
 
-    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        rows, columns = recipe.passes[0].recipe, recipe.passes[1].recipe
-        return [(batch, *recipe.kind.held), *[(1, rows.n // 2 + 1, columns.n)] * 2]
-
-    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
+    def inputs_beside(self, recipe: Recipe, shapes: Shapes) -> list[tuple[int, ...]]:
         x, *parts = self.inputs(recipe, shapes[0][0])
         return [x, *((shapes[1][0], *part[1:]) for part in parts)]  # any number of filters
 
@@ -59,7 +60,7 @@ class ImageConvolution(PassAlgorithm):
         )
         return [Recipe(self.name, kind, passes=passes)]
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         rows, columns, back = (item.recipe for item in recipe.passes)
         return (
             self.by_name[rows.algorithm].table_specs(rows),
@@ -67,7 +68,7 @@ class ImageConvolution(PassAlgorithm):
             self.by_name[back.algorithm].table_specs(back),
         )
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         rows, columns, back = (item.recipe for item in recipe.passes)
         radices = columns.radices[0], columns.radices[1]
         return (
@@ -76,7 +77,7 @@ class ImageConvolution(PassAlgorithm):
             self.by_name[back.algorithm].tables(back, True, 1.0 / back.n),
         )
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         rows, columns, _ = (item.recipe for item in recipe.passes)
         kind = PASS_NUMBERS[rows.algorithm]
         kept = recipe.kind.results

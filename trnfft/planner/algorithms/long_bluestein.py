@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stage
 from nki_kernels.fft.split_four_step import checked_geometry, geometry_of
 from nki_sim.hardware import NeuronCore
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, Tables
 from trnfft.planner.algorithms.bluestein import ChirpConvolution, inner_of
 from trnfft.planner.algorithms.four_step import (
     LONG_LISTS,
@@ -34,10 +33,9 @@ class LongConvolution(ChirpConvolution):
         super().__init__(inner)
         self.lighter = inner.name
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        found: tuple[Any, ...]
-        found = self.make_tables(recipe.n, inner_of(recipe).radices, inverse, scale)
-        return found
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
+        made: Tables = self.make_tables(recipe.n, inner_of(recipe).radices, inverse, scale)
+        return made
 
 
 class LongBluestein(LongConvolution):
@@ -49,7 +47,7 @@ class LongBluestein(LongConvolution):
     shortest, longest = SHORTEST, long_bluestein.MAX_CONVOLVED
     ahead = Ahead(65537, 1, "trn1")
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         return long_bluestein.long_bluestein_specs(inner_of(recipe).radices)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
@@ -67,8 +65,7 @@ class LongBluestein(LongConvolution):
         ]
         ranked = sorted(lists, key=convolution_work)[: LONG_LISTS - 1]
         # the shortest list is among them
-        found = list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS]
-        return self.around(n, found)
+        return self.around(n, list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS])
 
 
 def convolution_work(radices: tuple[int, ...]) -> float:
@@ -92,7 +89,7 @@ class SplitBluestein(LongConvolution):
         ),
     )
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         return split_bluestein.split_bluestein_specs(recipe.n, inner_of(recipe).radices)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
@@ -100,16 +97,15 @@ class SplitBluestein(LongConvolution):
         return 3.2 * spread_ns(inner.radices[1:], inner.n * rows, chip)
 
     def recipes(self, n: int) -> list[Recipe]:
-        found: list[tuple[int, ...]] = []
+        lists = set[tuple[int, ...]]()
         for split in range(WHOLE_RADIX + 1, PARTITIONS + 1):
             columns = -(-(2 * n - 1) // (split * PARTITIONS))
             for multiple in (1, 4, 8):  # a larger multiple gives longer pieces of a pass
                 size = PARTITIONS * multiple * -(-columns // multiple)
                 if size <= four_step_tables.MAX_LENGTH and geometry_of(split, size):
-                    lists = radix_lists(size, throughput, 1, PARTITIONS, spare=0)
-                    found += [(split, *radices) for radices in lists]
-        found = sorted(set(found), key=split_convolution_work)[:LONG_LISTS]
-        return self.around(n, found)
+                    rests = radix_lists(size, throughput, 1, PARTITIONS, spare=0)
+                    lists.update((split, *radices) for radices in rests)
+        return self.around(n, sorted(lists, key=split_convolution_work)[:LONG_LISTS])
 
 
 def split_convolution_work(radices: tuple[int, ...]) -> float:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_kernels.fft import dft_gemm
 from nki_kernels.real import real_dft_gemm
-from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, OneMatrix
 from trnfft.planner.kinds import C2R, R2C
 from trnfft.planner.plan import Recipe
@@ -22,17 +19,8 @@ class RealDftGemm(OneMatrix, LengthAlgorithm):
         self.kind = kind
         self.name = "real_dft_gemm" if kind == R2C else "inverse_real_dft_gemm"
         self.kernel = getattr(real_dft_gemm, self.name)
-        self.make_matrix = getattr(real_dft_gemm, f"{self.name}_matrix")
-        self.make_spec = getattr(real_dft_gemm, f"{self.name}_spec")
+        self.make_tables = getattr(real_dft_gemm, f"{self.name}_matrix")
+        self.make_specs = getattr(real_dft_gemm, f"{self.name}_spec")
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return (self.make_spec(recipe.n),)
-
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return (self.make_matrix(recipe.n, inverse, scale),)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         return (recipe.n,) if self.kind == C2R else ()
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.matrix_error(recipe.n)

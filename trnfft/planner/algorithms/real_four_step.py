@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from nki_kernels.real import inverse_real_four_step, real_four_step, real_four_step_tables
 from nki_sim.hardware import PARTITIONS, NeuronCore
-from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.kinds import R2C
 from trnfft.planner.plan import Recipe
@@ -20,6 +20,7 @@ class RealFourStep(LengthAlgorithm):
 
     shortest = SHORTEST
     takes = "even radices"
+    roundings = 1
     ahead = Ahead(524288, 2, "trn1")
 
     def __init__(self, kind: str) -> None:
@@ -41,29 +42,19 @@ class RealFourStep(LengthAlgorithm):
 
     def _radix_lists(self, n: int) -> list[tuple[int, ...]]:
         """Returns (R, C) or (R, L, C) with product n, lists with the least work first."""
-        found: list[tuple[int, ...]] = []
+        lists: list[tuple[int, ...]] = []
         for columns in range(PARTITIONS, 1, -2):
             for radix in range(PARTITIONS, 1, -2):
                 if n % (radix * columns) == 0:
                     middle = n // (radix * columns)
                     radices = (radix, middle, columns) if middle > 1 else (radix, columns)
-                    if self._is_taken(n, radices):
-                        found.append(radices)
-        return sorted(found, key=tensor_cycles)
-
-    def _is_taken(self, n: int, radices: tuple[int, ...]) -> bool:
-        """Returns whether the kernel takes these radices."""
-        try:
-            self.check(n, radices)
-        except ValueError:
-            return False
-        return True
+                    with suppress(ValueError):  # the kernel does not take them
+                        self.check(n, radices)
+                        lists.append(radices)
+        return sorted(lists, key=tensor_cycles)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         return 1.05 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
 
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:

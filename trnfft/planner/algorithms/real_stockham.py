@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from nki_kernels.real import real_stockham, real_stockham_tables
-from nki_sim.hardware import NeuronCore
-from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.kinds import R2C
 from trnfft.planner.plan import Recipe
 
@@ -17,6 +15,7 @@ class RealStockham(LengthAlgorithm):
 
     takes = "products of one radix up to 128 and one up to 64"
     shortest, longest = 4, real_stockham.MAX_LENGTH
+    moved = (8.8, 7.1)
     ahead = Ahead(8192, 256, "trn1")
 
     def __init__(self, kind: str) -> None:
@@ -48,9 +47,3 @@ class RealStockham(LengthAlgorithm):
 
     def recipes(self, n: int) -> list[Recipe]:
         return [self.recipe(n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
-
-    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return recipe.n * least_of(8.8, 7.1, rows) / chip.tensor_columns_per_ns
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.stages_error(recipe.radices)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_kernels.nd import resident_volumes
-from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm, Tables
 from trnfft.planner.kinds import R2C, Part, Transform
 from trnfft.planner.plan import Recipe
 
 
-class ResidentVolumes(ShapeAlgorithm):
+class ResidentVolumes(ShapeAlgorithm[Transform]):
     """Three axes of complex or real volumes that stay in SBUF between their stages."""
 
     takes = "axes of 64 and 128 that fit"
@@ -26,22 +23,14 @@ class ResidentVolumes(ShapeAlgorithm):
         if self.is_real:
             self.ahead = Ahead(Transform((128, 128, 128), part=kind), 2, "trn1")
 
-    def recipes_for(self, kind: Transform) -> list[Recipe]:
+    def why_not_shape(self, kind: Transform) -> str:
         if kind.data:
-            raise NotImplementedError("takes no padding")
-        if reason := resident_volumes.check_shape(kind.lengths, self.is_real):
-            raise NotImplementedError(reason)
-        return [Recipe(self.name, kind)]
+            return "takes no padding"
+        return resident_volumes.check_shape(kind.lengths, self.is_real)
 
-    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        return [(batch, *recipe.kind.lengths)] * (1 if self.is_real else 2)
-
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         return resident_volumes.resident_volumes_specs(recipe.kind.lengths, self.is_real)
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         make = resident_volumes.resident_volumes_tables
         return make(recipe.kind.lengths, self.is_real, inverse, scale)
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.stages_error(recipe.kind.lengths)

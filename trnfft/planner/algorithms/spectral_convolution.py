@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from nki_kernels.spectral import (
     planes,
     spectral_convolution,
@@ -14,7 +11,7 @@ from nki_kernels.spectral import (
 )
 from nki_kernels.spectral.layer import Layer
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm, Shapes, Tables
 from trnfft.planner.kinds import SpectralGradients, SpectralLayer
 from trnfft.planner.kinds.spectral_layer import SPECTRAL, SPECTRAL_GRADIENTS, SPECTRAL_KEPT
 from trnfft.planner.plan import Recipe
@@ -22,7 +19,7 @@ from trnfft.planner.plan import Recipe
 Spectral = SpectralLayer | SpectralGradients
 
 
-class SpectralConvolution(ShapeAlgorithm):
+class SpectralConvolution(ShapeAlgorithm[Spectral]):
     """Spectral convolution of the channels of real data: a Fourier layer, or its gradients.
 
     The inverse direction is the convolution with the adjoint weight.
@@ -63,50 +60,40 @@ class SpectralConvolution(ShapeAlgorithm):
         kind = recipe.kind
         return Layer(kind.inputs, kind.outputs, kind.lengths, kind.kept)
 
-    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        layer = self.sizes(recipe)
-        weight = (layer.inputs, layer.outputs, layer.frequencies)
-        if self.kind == SPECTRAL_GRADIENTS:
-            spectra = (batch, layer.frequencies, 2, layer.inputs)
-            return [(batch, layer.outputs, layer.points), spectra, weight, weight]
-        return [(batch, layer.inputs, layer.points), weight, weight]
-
-    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
-        found = self.inputs(recipe, shapes[0][0])
-        inputs, outputs, kept = found[-1]
+    def inputs_beside(self, recipe: Recipe, shapes: Shapes) -> list[tuple[int, ...]]:
+        x, *others = self.inputs(recipe, shapes[0][0])
+        inputs, outputs, kept = others[-1]
         if self.kind == SPECTRAL and tuple(shapes[-1]) == (outputs, inputs, kept):
-            return [found[0], shapes[-1], shapes[-1]]  # of the adjoint weight
-        return found
+            return [x, shapes[-1], shapes[-1]]  # of the adjoint weight
+        return [x, *others]
 
-    def recipes_for(self, kind: Spectral) -> list[Recipe]:
+    def why_not_shape(self, kind: Spectral) -> str:
         lengths, counts = kind.lengths, kind.kept
         if len(lengths) not in (1, 2, 3):
-            raise NotImplementedError(f"takes one to three axes, not {len(lengths)}")
+            return f"takes one to three axes, not {len(lengths)}"
         if len(lengths) == 2:
             most = planes.MOST_SIGNED, planes.MOST_LAST
             if counts[0] > most[0] or counts[1] > most[1]:
-                raise NotImplementedError(f"keeps up to {most[0]} x {most[1]} frequencies")
+                return f"keeps up to {most[0]} x {most[1]} frequencies"
         if len(lengths) == 3:
             if self.dtype != "float32":
-                raise NotImplementedError("takes float32 along three axes")
+                return "takes float32 along three axes"
             if max(lengths) > volumes.LONGEST:
-                raise NotImplementedError(f"takes up to {volumes.LONGEST} points along three axes")
+                return f"takes up to {volumes.LONGEST} points along three axes"
             if counts[-1] > volumes.MOST_LAST:
-                raise NotImplementedError(
-                    f"keeps up to {volumes.MOST_LAST} frequencies of the last of three axes"
-                )
-        return [Recipe(self.name, kind)]
+                return f"keeps up to {volumes.MOST_LAST} frequencies of the last of three axes"
+        return ""
 
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> Tables:
         layer = self.sizes(recipe)
         return spectral_tables.spectral_specs(layer.lengths, layer.counts, self.dtype)
 
-    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         layer, is_gradient = self.sizes(recipe), self.kind == SPECTRAL_GRADIENTS
         options = recipe.kind.negative_first, scale, is_gradient, self.dtype
         return spectral_tables.spectral_tables(layer.lengths, layer.counts, *options)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         layer = self.sizes(recipe)
         sizes = layer.lengths, layer.counts
         if self.kind == SPECTRAL_GRADIENTS:

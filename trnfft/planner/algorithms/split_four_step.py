@@ -9,10 +9,10 @@ from nki_kernels.base import packing
 from nki_kernels.fft import four_step_tables, split_four_step, stage
 from nki_sim import hardware
 from trnfft.base.cache import cached
-from trnfft.planner import accuracy, tables
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
+from trnfft.planner import tables
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, Tables
 from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput
-from trnfft.planner.factorization import prime_factors, radix_lists
+from trnfft.planner.factorization import radix_lists
 from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Recipe
 
@@ -29,6 +29,8 @@ class SplitFourStep(LengthAlgorithm):
     make_tables = staticmethod(split_four_step.split_four_step_tables)
     make_specs = staticmethod(split_four_step.split_four_step_specs)
     shortest, longest = SHORTEST, split_four_step.MAX_SPLIT_LENGTH
+    largest_radix = stage.MAX_RADIX
+    roundings = 2
     ahead = Ahead(600000, 1, "trn3")
     short = (
         Recipe("split_four_step", Transform((4096,)), (16, 16, 16)),
@@ -36,35 +38,23 @@ class SplitFourStep(LengthAlgorithm):
     )
 
     def why_not_inside(self, n: int) -> str:
-        largest = prime_factors(n)[-1]
-        if largest > stage.MAX_RADIX:
-            return f"has no radix for the prime factor {largest}"
-        if not self.recipes(n):
-            most = four_step_tables.MAX_LENGTH
-            return (
-                f"has no factor that fills 33 to 128 partitions and leaves {most} points or fewer"
-            )
-        return ""
+        if self.recipes(n):
+            return ""
+        most = four_step_tables.MAX_LENGTH
+        return f"has no factor that fills 33 to 128 partitions and leaves {most} points or fewer"
 
     def recipes(self, n: int) -> list[Recipe]:
         return [self.recipe(n, radices) for radices in likeliest_radices(n)]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def specs(self, recipe: Recipe) -> Tables:
         matrices, *others = self.table_specs(recipe)
         return matrices, *packing.packed_spec(tuple(others)), *self.settings(recipe)
 
-    def arguments(
-        self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
-    ) -> tuple[Any, ...]:
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         return *tables.cached(_arrays, self, recipe, inverse, scale), *self.settings(recipe)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
         return 0.95 * spread_ns(recipe.radices[1:], recipe.n * rows, chip)
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.root_of_squares(
-            accuracy.stages_error(recipe.radices), accuracy.UNIT, accuracy.UNIT
-        )
 
 
 def _arrays(algorithm: SplitFourStep, recipe: Recipe, inverse: bool, scale: float) -> Any:

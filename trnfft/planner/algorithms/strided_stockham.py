@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nki_kernels.nd import strided_stockham
-from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.plan import Recipe
 
@@ -29,6 +28,3 @@ class StridedStockham(LengthAlgorithm):
 
     def recipes(self, n: int) -> list[Recipe]:
         return [self.recipe(n, radices) for radices in self._lists(n)]
-
-    def error(self, recipe: Recipe) -> float:
-        return accuracy.stages_error(recipe.radices)

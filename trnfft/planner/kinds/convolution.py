@@ -41,5 +41,9 @@ class Convolution(Padded, tag=CONVOLUTION, frozen=True):
         data = self.data if len(self.lengths) > 1 else ()
         return Convolution(self.lengths, data)
 
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        *others, last = self.lengths
+        return [(batch, *self.held), *[(1, last // 2 + 1, *others)] * 2]
+
     def least_bytes(self, batch: int) -> int:
         return batch * 4 * (math.prod(self.held) + math.prod(self.results))

@@ -72,10 +72,6 @@ class Frames(KindRecord, tag="frames", frozen=True):
         """Numbers of half a spectrum."""
         return self.n // 2 + 1
 
-    def blocks(self, batch: int) -> int:
-        """Returns how many blocks of `hop` samples a kernel reads for so many frames."""
-        return batch + (self.n - 1) // self.hop
-
     @property
     def priced(self) -> Frames:
         return structs.replace(self, power=2) if self.power == 1 else self
@@ -87,6 +83,11 @@ class Frames(KindRecord, tag="frames", frozen=True):
     def batch_of(self, rows: int) -> int:
         """Returns how many frames lie in so many blocks of `hop` samples."""
         return rows - (self.n - 1) // self.hop
+
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        """Returns the shapes of blocks of `hop` samples, of the window, and of a bank of bands."""
+        bank = [] if self.bands is None else [(self.bins, self.bands)]
+        return [(batch + (self.n - 1) // self.hop, self.hop), (1, self.n), *bank]
 
     def work(self, batch: int) -> str:
         return f"{number_of(batch, 'frame')} of {self.n} samples"

@@ -116,6 +116,10 @@ class KindRecord(
         size = " x ".join(map(str, self.transformed))
         return f"{number_of(batch, self.unit)} of {size} points"
 
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        """Returns the shapes of a kernel's float32 inputs: one of real data, or two parts."""
+        return [(batch, *self.sizes)]
+
     def least_bytes(self, batch: int) -> int:
         """Returns the bytes of the input and the output, each read or written once."""
         raise NotImplementedError
@@ -153,7 +157,7 @@ def checked_shape(name: str, sizes: object) -> tuple[int, ...]:
     """Returns an argument as a tuple of one or more ints of at least 1."""
     if not isinstance(sizes, Iterable) or getattr(sizes, "ndim", 1) == 0:
         raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
-    found = tuple(at_least_one(name, size) for size in sizes)
-    if not found:
+    checked = tuple(at_least_one(name, size) for size in sizes)
+    if not checked:
         raise ValueError(f"argument {name!r} is (), allowed are one or more sizes")
-    return found
+    return checked

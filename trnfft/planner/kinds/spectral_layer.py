@@ -91,6 +91,10 @@ class _Spectral(KindRecord, frozen=True):
         return math.prod(self.kept)
 
     @property
+    def _weights(self) -> list[tuple[int, ...]]:
+        return [(self.inputs, self.outputs, self.frequencies)] * 2
+
+    @property
     def _weight(self) -> int:
         return self.inputs * self.outputs * self.frequencies
 
@@ -147,6 +151,9 @@ class SpectralLayer(_Spectral, tag=SPECTRAL, frozen=True):
     def title(self) -> str:
         return f"spectral convolution{' that keeps spectra' if self.keeps_spectra else ''}"
 
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        return [(batch, self.inputs, math.prod(self.lengths)), *self._weights]
+
     def least_bytes(self, batch: int) -> int:
         spectra = self._spectra(batch) if self.keeps_spectra else 0
         return 4 * (self._data(batch) + spectra + 2 * self._weight)
@@ -166,6 +173,10 @@ class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
 
     name = SPECTRAL_GRADIENTS
     title = "gradients of a spectral convolution"
+
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        spectra = (batch, self.frequencies, 2, self.inputs)
+        return [(batch, self.outputs, math.prod(self.lengths)), spectra, *self._weights]
 
     def least_bytes(self, batch: int) -> int:
         return 4 * (self._data(batch) + self._spectra(batch) + 4 * self._weight)

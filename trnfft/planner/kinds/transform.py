@@ -42,6 +42,11 @@ class Transform(Padded, tag="transform", frozen=True):
     def title(self) -> str:
         return _TITLES[self.part]
 
+    def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        if self.part == C2R:
+            return [(batch, *self.lengths[:-1], self.lengths[-1] // 2 + 1)] * 2
+        return [(batch, *self.held)] * (1 if self.part == R2C else 2)
+
     def least_bytes(self, batch: int) -> int:
         numbers, last = math.prod(self.held), self.lengths[-1]
         if self.part == C2C:
