@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.markup import escape
 
 from remote import instance as ec2
 from remote import needs, options, pace, record
@@ -243,24 +242,6 @@ def stop(out: Out = OUT) -> None:
             release(aws, job, False, screen.say)
         elif ec2.state_now(aws, job.instance) == "running":
             stop_job(Job(aws, job, screen.say))
-
-
-@app.command()
-def doctor() -> None:
-    """Check whether this machine is ready to run kernels on a NeuronCore."""
-    from trnfft.cli.health_checks import (  # slow to import, and no other command needs it
-        BROKEN,
-        neuron_checks,
-    )
-
-    screen, checks = Screen(), neuron_checks()
-    for check in checks:
-        color = "green" if check.status == "ok" else "red"
-        screen.line(f"[{color}]{check.status:<8}[/]{check.name:<18}{escape(check.detail)}")
-        if check.status != "ok":
-            screen.line(f"        {escape(check.advice)}")
-    if any(check.status == BROKEN for check in checks):
-        raise typer.Exit(1)
 
 
 def opened(out: Path) -> tuple[Record, Aws, Screen]:

@@ -11,13 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from remote import needs
 from remote.cost import TYPES
 from remote.failure import Kind
 from remote.job import LIBRARY, OF_LIBRARY, ON_INSTANCE, size_of
-from trnfft.cli.health_checks import Check
 
 from .conftest import SCRIPTS, wait_for
 from .fake_aws import first
@@ -63,17 +61,6 @@ def test_commands_without_a_job(call, out, command):
     out.mkdir()
     (out / "job.json").write_text('{"job": ')
     assert "is not a record of a job" in call(command, code=2)
-
-
-@sweep
-def test_doctor(hw_bench, monkeypatch):
-    found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
-    monkeypatch.setattr("trnfft.cli.health_checks.neuron_checks", lambda: found)
-    result = CliRunner().invoke(hw_bench.app, ["doctor"])
-    assert result.exit_code == 1
-    assert "a [placeholder]" in result.output and "do" in result.output
-    del found[1]
-    assert CliRunner().invoke(hw_bench.app, ["doctor"]).exit_code == 0
 
 
 # The dry run
