@@ -236,13 +236,13 @@ def test_no_shell_interprets_the_names_of_folders(call, aws, tmp_path):
     """Neither here nor on the instance, where the environment has such a name."""
     aws.venv = aws.venv.rename(aws.folder / "$(touch pwned); `touch pwned` 'a\" b")
     out = tmp_path / "$(touch pwned) 'x"
-    said = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks", "--out", str(out))
-    assert read(out, "benchmarks.json") == {"from": "bench.run"}
-    (line,) = [one for one in said.splitlines() if one.startswith("compare: ")]
+    said = call("run", "--instance", aws.new_instance(), "--sets", "probes", "--out", str(out))
+    assert read(out, "probes.json") == {"from": "bench.probes"}
+    (line,) = [one for one in said.splitlines() if one.startswith("changes to propose: ")]
     words = subprocess.run(
         ["sh", "-c", f"printf '%s\\n' {line.partition(': ')[2]}"], capture_output=True, text=True
     ).stdout.splitlines()
-    assert words[3] == str(out / "benchmarks.json")
+    assert words[-1] == str(out / "probes.json")
     assert not list(tmp_path.rglob("pwned")) and not os.path.exists("pwned")
 
 
