@@ -74,13 +74,6 @@ def run(
         ),
     ] = None,
     out: Out = OUT,
-    bucket: Annotated[
-        str | None,
-        typer.Option(
-            help="An S3 bucket for the revision and the results. Default: they travel through "
-            "commands of Systems Manager."
-        ),
-    ] = None,
     hours: Annotated[
         float | None, typer.Option(help=f"The time limit of the job. Default: {options.HOURS:g}.")
     ] = None,
@@ -118,7 +111,6 @@ def run(
         "tag": tag,
         "template": template,
         "sets": names,
-        "bucket": bucket,
         "venv": venv,
     }
     with exit_codes():
@@ -224,7 +216,6 @@ def fetch(out: Out = OUT) -> None:
     with exit_codes():
         job, aws, screen = opened(out)
         remote = Job(aws, job, screen.say)
-        remote.fetch_uploaded()
         if job.missing and ec2.state_now(aws, job.instance) == "running":
             remote.poll()
             remote.fetch_ended()
