@@ -5,8 +5,6 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 pytest.importorskip("jinja2")  # of the extra report
 
@@ -197,16 +195,9 @@ def test_long_logs_are_cut(folder):
     assert "1,234 characters come before" in text_of(folder).words
 
 
-@pytest.fixture
-def invoke():
-    app = typer.Typer()
-    app.command()(command.main)
-    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
-
-
 def test_command(invoke, folder, tmp_path):
     out = tmp_path / "page.html"
-    result = invoke(folder, "--out", out)
+    result = invoke(command.main, folder, "--out", out)
     assert result.exit_code == 0, result.output
     assert f"wrote {out}" in result.output and out.read_text("utf-8").startswith("<!DOCTYPE html>")
 
@@ -215,8 +206,8 @@ def test_command_refuses_what_is_no_results(invoke, tmp_path):
     (tmp_path / "x.json").write_text("{}")
     (tmp_path / "empty").mkdir()
     for path, complaint in ((tmp_path / "x.json", "x.json"), (tmp_path / "empty", "no results in")):
-        result = invoke(path, "--out", tmp_path / "page.html")
+        result = invoke(command.main, path, "--out", tmp_path / "page.html")
         assert result.exit_code == 2 and complaint in result.output
-    result = invoke(tmp_path / "empty", "--out", tmp_path / "absent" / "page.html")
+    result = invoke(command.main, tmp_path / "empty", "--out", tmp_path / "absent" / "page.html")
     assert result.exit_code == 2 and "there is no folder" in result.output
     assert not (tmp_path / "page.html").exists()
