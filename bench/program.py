@@ -16,7 +16,7 @@ from bench.cases import OPERATIONS
 from bench.cases.case import Case
 from bench.environment import environment
 from bench.measurement import device_of, settings
-from bench.results import Missing, Program, Results, Row, save
+from bench.results import Asked, Missing, Program, Results, Row, save
 from nki_sim import hardware
 from nki_sim.measured_times import about
 
@@ -130,7 +130,7 @@ def rows_of(
     return rows, missing
 
 
-def title_of(row: Row | Missing) -> str:
+def title_of(row: Asked) -> str:
     """Returns the case in words."""
     by = f" by {row.algorithm}" if row.algorithm else ""
     precision = "" if row.precision == "fast" else f", {row.precision}"

@@ -29,7 +29,6 @@ import numpy as np
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.packing import pack
 
 WAYS = ("dry", "plain", "recorded")
 ROUNDS = 15
@@ -51,45 +50,19 @@ def sample(*shape: int) -> Any:
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
-def of_dft_gemm(n: int, batch: int) -> Launch:
-    from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
+def of_algorithm(name: str, kind: str, *sizes: Any, batch: int, place: int = 0) -> Launch:
+    """Returns a launch of an algorithm of the planner, by default of its likeliest recipe."""
+    from trnfft.planner import kinds
+    from trnfft.planner.algorithms import ALGORITHMS
 
-    return dft_gemm, (sample(batch, n), sample(batch, n), dft_gemm_matrix(n))
-
-
-def of_stockham(batch: int, *radices: int) -> Launch:
-    from nki_kernels.fft.stockham import stockham, stockham_tables
-
-    n = math.prod(radices)
-    tables = pack(stockham_tables(n, radices))
-    return stockham, (sample(batch, n), sample(batch, n), *tables, radices)
+    algorithm = ALGORITHMS[name]
+    recipe = algorithm.recipes_for(getattr(kinds, kind)(*sizes))[place]
+    inputs = [sample(*shape) for shape in algorithm.inputs(recipe, batch)]
+    return algorithm.kernel, (*inputs, *algorithm.arguments(recipe))
 
 
-def of_butterfly(n: int, batch: int) -> Launch:
-    from nki_kernels.fft.butterfly import butterfly
-    from nki_kernels.fft.butterfly_tables import butterfly_tables
-
-    tables = pack(butterfly_tables(n, False, 1.0, False))
-    return butterfly, (sample(batch, n), sample(batch, n), *tables, False)
-
-
-def of_block_circulant(p: int, q: int, k: int, rows: int) -> Launch:
-    from nki_kernels.convolution.block_circulant import (
-        block_circulant,
-        block_circulant_tables,
-        layouts,
-        product_masks,
-    )
-
-    layout = layouts(p, q, k)[-1]
-    tables = pack((*block_circulant_tables(k), product_masks(q, layout[0])))
-    return block_circulant, (
-        sample(rows, q, k),
-        sample(p, q, k),
-        sample(1, p, k),
-        *tables,
-        layout,
-    )
+def of_rows(name: str, n: int, batch: int) -> Launch:
+    return of_algorithm(name, "Transform", (n,), batch=batch)
 
 
 @nki.jit
@@ -129,12 +102,14 @@ def small_tiles(x):  # type: ignore[no-untyped-def]
 
 
 CASES: dict[str, Callable[[], Launch]] = {
-    "dft_gemm 128, batch 2048": lambda: of_dft_gemm(128, 2048),
-    "stockham 1024, batch 128": lambda: of_stockham(128, 32, 32),
-    "stockham 1024, batch 1024": lambda: of_stockham(1024, 32, 32),
-    "stockham 4096, batch 256": lambda: of_stockham(256, 64, 64),
-    "butterfly 256, batch 1024": lambda: of_butterfly(256, 1024),
-    "block circulant 8 x 8 x 64": lambda: of_block_circulant(8, 8, 64, 256),
+    "dft_gemm 128, batch 2048": lambda: of_rows("dft_gemm", 128, 2048),
+    "stockham 1024, batch 128": lambda: of_rows("stockham", 1024, 128),
+    "stockham 1024, batch 1024": lambda: of_rows("stockham", 1024, 1024),
+    "stockham 4096, batch 256": lambda: of_rows("stockham", 4096, 256),
+    "butterfly 256, batch 1024": lambda: of_rows("butterfly", 256, 1024),
+    "block circulant 8 x 8 x 64": lambda: of_algorithm(
+        "block_circulant", "BlockCirculant", 8, 8, 64, batch=256, place=-1
+    ),
     "softmax 4096 x 512": lambda: (softmax, (sample(4096, 512),)),
     "tiles of 40 x 40": lambda: (small_tiles, (sample(40, 320),)),
 }

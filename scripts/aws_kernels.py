@@ -5,10 +5,10 @@
     python scripts/aws_kernels.py --page-only                               # from stored results
 
 The arguments are checkouts of nki-library, nki-samples and aws-neuron-sdk of github.com/aws-neuron.
-The script downloads nothing, and stores nothing of these checkouts. It imports every module that
-imports nki, and runs every case of scripts/aws_cases, each in a process of its own with a time
-limit. It stores the results in scripts/aws_kernels.json. The exit code is 0 if all cases match or
-are refused as expected, 1 if a case differs or fails in another way, and 2 for wrong arguments.
+The script downloads nothing, and stores nothing of these checkouts. It runs every case of
+scripts/aws_cases in a process of its own with a time limit, and stores the results in
+scripts/aws_kernels.json. The exit code is 0 if all cases match or are refused as expected, 1 if a
+case differs or fails in another way, and 2 for wrong arguments.
 """
 
 from __future__ import annotations
@@ -30,28 +30,24 @@ from aws_cases import CASES  # noqa: E402
 from aws_cases.case import Case  # noqa: E402
 from aws_cases.page import page  # noqa: E402
 from nki_sim.base.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
-from nki_sim.base.releases import NEWEST  # noqa: E402
 from nki_sim.base.releases import VARIABLE as RELEASE_VARIABLE  # noqa: E402
 from nki_sim.base.whole_file import write_whole  # noqa: E402
 from nki_sim.hardware import TARGET_VARIABLE  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "aws_kernels.json"
 PAGE = ROOT / "docs" / "aws_kernels.md"
-IMPORT_SECONDS, CASE_SECONDS = 120, 600
+SECONDS = 600  # time limit of a case
 PROCESSES = 2
 LIBRARY_ROOT = Path("src", "nkilib_src")  # of the package nkilib
-FOLDERS = {  # folders of each checkout whose files are imported by their path
-    "nki-library": (),
-    "nki-samples": ("src", "contributed"),
-    "aws-neuron-sdk": ("nki/examples", "nki/deep-dives/src"),
+FOLDERS = {  # a folder of each checkout, by which it is recognised
+    "nki-library": LIBRARY_ROOT,
+    "nki-samples": Path("src"),
+    "aws-neuron-sdk": Path("nki", "examples"),
 }
-
-IMPORTS_NKI = re.compile(r"^\s*(?:import|from)\s+nki\b", re.M)
-IMPORTS_OLD_NKI = re.compile(r"^\s*(?:import|from)\s+neuronxcc\b", re.M)
 
 
 def main() -> int:
-    """Imports modules, runs cases, writes results and page, and returns the exit code."""
+    """Runs cases, writes results and page, and returns the exit code."""
     options = parse()
     if options.run is not None:
         print(json.dumps(in_this_process(options)))
@@ -76,12 +72,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("sdk", nargs="?", type=Path, help="checkout of aws-neuron-sdk")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="run only these; print their rows")
     parser.add_argument("--page-only", action="store_true", help="only write the page again")
-    parser.add_argument("--run", help=argparse.SUPPRESS)  # for a process of one module or case
+    parser.add_argument("--run", help=argparse.SUPPRESS)  # for the process of a case
     options = parser.parse_args()
     if options.page_only:
         return options
-    folders = (LIBRARY_ROOT, *(FOLDERS[name][0] for name in ("nki-samples", "aws-neuron-sdk")))
-    for name, folder in zip(("library", "samples", "sdk"), folders, strict=True):
+    for name, folder in zip(("library", "samples", "sdk"), FOLDERS.values(), strict=True):
         given = getattr(options, name)
         if given is None or not (given / folder).is_dir():
             parser.error(f"argument {name} is {given}: no checkout, as it has no folder {folder}")
@@ -100,42 +95,17 @@ def exit_code(results: dict[str, Any]) -> int:
 
 
 def everything(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the results of all modules and cases, or only of the named cases."""
-    modules = [] if options.cases else modules_of(checkouts(options))
+    """Returns the results of all cases, or only of the named ones."""
     cases = [case for case in CASES if case.name in options.cases or not options.cases]
     with ThreadPoolExecutor(PROCESSES) as pool:
-        imported = list(pool.map(lambda row: imported_row(options, row), modules))
         ran = list(pool.map(lambda case: case_row(options, case), cases))
-    return {
-        "commits": {name: commit_of(folder) for name, folder in checkouts(options).items()},
-        "modules": imported,
-        "cases": ran,
-    }
+    commits = {name: commit_of(folder) for name, folder in checkouts(options).items()}
+    return {"commits": commits, "cases": ran}
 
 
 def checkouts(options: argparse.Namespace) -> dict[str, Path]:
     """Returns the folders of the repositories, by their names."""
     return dict(zip(FOLDERS, (options.library, options.samples, options.sdk), strict=True))
-
-
-def modules_of(folders: dict[str, Path]) -> list[dict[str, str]]:
-    """Returns source, module and API of every file of the checkouts that imports an nki."""
-    rows = []
-    root = folders["nki-library"] / LIBRARY_ROOT
-    for file in sorted(root.rglob("*.py")):
-        module = ".".join(file.relative_to(root).with_suffix("").parts)
-        rows.append(("nki-library", file, module))
-    for source, folder in folders.items():
-        for part in FOLDERS[source]:
-            for file in sorted((folder / part).rglob("*.py")):
-                rows.append((source, file, str(file.relative_to(folder))))
-    found = []
-    for source, file, module in rows:
-        text = file.read_text("utf-8")
-        if IMPORTS_NKI.search(text) or IMPORTS_OLD_NKI.search(text):
-            api = "nki" if IMPORTS_NKI.search(text) else "neuronxcc.nki"
-            found.append({"source": source, "module": module, "api": api})
-    return found
 
 
 def commit_of(checkout: Path) -> str:
@@ -145,17 +115,9 @@ def commit_of(checkout: Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def imported_row(options: argparse.Namespace, row: dict[str, str]) -> dict[str, Any]:
-    """Returns a module's row with the result of its import, and the reason of a failure."""
-    if row["api"] != "nki":
-        return row | {"imports": False, "reason": "an NKI before 0.3"}
-    answer = in_another_process(options, f"module:{row['module']}", "trn2", IMPORT_SECONDS)
-    return row | {"imports": not answer.get("error"), "reason": answer.get("error", "")}
-
-
 def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
     """Returns the row of a case: its status, its largest error and modelled time, or a reason."""
-    answer = in_another_process(options, f"case:{case.name}", case.chip, CASE_SECONDS, case.release)
+    answer = in_another_process(options, case)
     row = {
         "name": case.name,
         "module": case.module,
@@ -170,7 +132,6 @@ def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
         "largest_error": answer.get("largest_error"),
         "modelled_us": answer.get("modelled_us"),
         "reason": answer.get("error", ""),
-        "modules": answer.get("modules", []),
     }
     if not row["reason"]:
         error = row["largest_error"]
@@ -181,23 +142,21 @@ def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
     return row | {"status": "fails"}
 
 
-def in_another_process(
-    options: argparse.Namespace, run: str, chip: str, seconds: int, release: str = NEWEST
-) -> dict[str, Any]:
+def in_another_process(options: argparse.Namespace, case: Case) -> dict[str, Any]:
     """Returns the answer of `in_this_process` in a process that simulates chip and release."""
     folders = [str(folder.resolve()) for folder in checkouts(options).values()]
     # With several threads, the sums of torch's references vary from run to run.
     one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    variables = os.environ | one | {TARGET_VARIABLE: chip, SIMULATOR_VARIABLE: "1"}
-    variables[RELEASE_VARIABLE] = release
+    variables = os.environ | one | {TARGET_VARIABLE: case.chip, SIMULATOR_VARIABLE: "1"}
+    variables[RELEASE_VARIABLE] = case.release
     variables.pop("NKI_PRECISE_FP", None)
-    command = [sys.executable, "-B", __file__, *folders, "--run", run]
+    command = [sys.executable, "-B", __file__, *folders, "--run", case.name]
     try:
         done = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=seconds, check=False
+            command, env=variables, capture_output=True, text=True, timeout=SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"takes more than {seconds} s"}
+        return {"error": f"takes more than {SECONDS} s"}
     try:
         return dict(json.loads(done.stdout.strip().splitlines()[-1]))
     except (IndexError, json.JSONDecodeError):
@@ -205,21 +164,17 @@ def in_another_process(
         return {"error": f"the process ended with code {done.returncode}: {last}"}
 
 
-# A process of one module or case.
+# The process of a case.
 
 
 def in_this_process(options: argparse.Namespace) -> dict[str, Any]:
-    """Imports a module or runs a case; returns the error as text, or the numbers."""
-    from aws_cases.running import answer_imports, import_module, run_case
+    """Runs a case; returns the error as text, or the numbers."""
+    from aws_cases.running import answer_imports, run_case
 
-    kind, _, name = options.run.partition(":")
     answer_imports(options.library / LIBRARY_ROOT)
-    files = [options.samples, options.sdk]
     try:
-        if kind == "module":
-            import_module(name, files)
-            return {}
-        return run_case(next(case for case in CASES if case.name == name), files)
+        case = next(case for case in CASES if case.name == options.run)
+        return run_case(case, [options.samples, options.sdk])
     except BaseException as error:  # any error of a module or a kernel is an answer
         if os.environ.get("AWS_KERNELS_TRACEBACK"):
             raise

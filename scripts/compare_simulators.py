@@ -2,8 +2,8 @@
 
     python scripts/compare_simulators.py --out comparison.json
 
-The script needs NumPy, ml_dtypes and the real nki, and runs on any CPU. Where nki is missing, the
-script prints how to install it.
+The script needs trnfft (`pip install .`) and the real nki, and runs on any CPU. Where nki is
+missing, the script prints how to install it.
 
 A kernel uses the nki that was there at its import, so that each simulator needs a process of its
 own; NKI_SIM_ALWAYS=1 selects trnfft's simulator. The Neuron documentation describes

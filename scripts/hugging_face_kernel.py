@@ -20,9 +20,9 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from modulefinder import ModuleFinder
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ROOT / "packages" / "hugging_face"
@@ -42,7 +42,7 @@ TRNFFT = '''"""The modules of trnfft that the layers of this kernel import."""
 
 __version__ = "{version}"
 '''
-OF_TRNFFT = ("__version__",)  # names in TRNFFT beside modules
+OF_TRNFFT = "__version__"  # the name in TRNFFT beside modules
 # Imports by the name of a package would not find the copies.
 BY_NAME = re.compile(rf"(?:import_module|files)\(f?[\"'](?:{'|'.join(PACKAGES)})\b")
 # Names of operators in schemas, in torch.ops and in torch.library. A kernel's operators must be in
@@ -51,22 +51,6 @@ OPERATORS = re.compile(r'\btrnfft(?=::)|(?<=torch\.ops\.)trnfft\b|(?<=Library\("
 OF_GRAPHS = "trnfft_neuron::"
 REPOSITORY = re.compile(r"[\w.-]+/[a-z][a-z0-9-]*[a-z0-9]")
 TAKEN = ("layers", *PACKAGES)  # a folder with the kernel's name would hide these
-
-
-@dataclass(frozen=True)
-class Import:
-    """A statement by which a module imports from this tree's packages.
-
-    Attributes:
-        line: number of its line, from 1 on.
-        old, new: its beginning here and in a copy; both are empty where it is relative already.
-        modules: the modules that it imports.
-    """
-
-    line: int
-    old: str
-    new: str
-    modules: tuple[str, ...]
 
 
 def main() -> None:
@@ -155,133 +139,93 @@ def copied() -> dict[str, bytes]:
 
     Operators still have the names of this tree.
     """
-    modules = own_modules()
     files = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
-    wanted: list[str] = []
     for path in (LAYERS / own for own in OWN):
-        found = list(imports(path.read_text("utf-8"), "", modules))
-        wanted += [module for one in found for module in one.modules]
-        files[path.name] = rewritten(path, found)
-    for module in needed(wanted, modules):
-        path = modules[module]
-        if module == "trnfft":
-            files["trnfft/__init__.py"] = TRNFFT.format(version=version_of_trnfft()).encode()
-            continue
-        found = list(imports(path.read_text("utf-8"), package_of(module, path), modules))
-        files[path.relative_to(ROOT).as_posix()] = rewritten(path, found)
+        files[path.name] = relative(path.read_text("utf-8"), path.name).encode()
+    for path in needed():
+        place = path.relative_to(ROOT).as_posix()
+        files[place] = relative(path.read_text("utf-8"), place).encode()
+    files["trnfft/__init__.py"] = TRNFFT.format(version=version_of_trnfft()).encode()
     for folder, pattern in DATA.items():
         for path in sorted(ROOT.glob(pattern)):
             files[f"{folder}/{path.name}"] = path.read_bytes()
     return files
 
 
-def own_modules() -> dict[str, Path]:
-    """Returns the files of this tree's packages by the names of their modules."""
-    modules = {}
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return modules
+class Forgotten(dict):
+    """Modules that were not found: ModuleFinder would take nki_sim.language.math for math."""
+
+    def __contains__(self, name: object) -> bool:
+        return False
 
 
-def package_of(module: str, path: Path) -> str:
-    """Returns the package that contains a module; a package is its own package."""
-    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+def needed() -> list[Path]:
+    """Returns the files of the modules that the layers import, and these, and so on.
 
-
-def needed(wanted: list[str], modules: dict[str, Path]) -> list[str]:
-    """Returns the wanted modules, the modules that these import, and the packages of all of them.
-
-    Imports inside functions count, too.
+    Imports inside functions count, too. The module trnfft is replaced by TRNFFT, and imports none.
     """
-    todo, found = list(wanted), set()
-    while todo:
-        module = todo.pop()
-        if module in found:
-            continue
-        found.add(module)
-        parent = module.rpartition(".")[0]
-        todo += [parent] if parent else []
-        if module == "trnfft":  # is replaced by TRNFFT
-            continue
-        path = modules[module]
-        for one in imports(path.read_text("utf-8"), package_of(module, path), modules):
-            todo += one.modules
-    return sorted(found)
+    finder: Any = ModuleFinder([str(ROOT)])
+    finder.badmodules = Forgotten()
+    finder.add_module("trnfft").__path__ = [str(ROOT / "trnfft")]
+    finder.load_file(str(LAYERS / "layers.py"))
+    modules = [one for name, one in finder.modules.items() if name.partition(".")[0] in PACKAGES]
+    return sorted(Path(one.__file__) for one in modules if one.__file__)
 
 
-def imports(source: str, package: str, modules: dict[str, Path]) -> Iterator[Import]:
-    """Yields the statements by which a module of a package imports from this tree.
+def relative(source: str, place: str) -> str:
+    """Returns a module whose imports from this tree's packages are relative.
+
+    place: path of the copy in the kernel.
 
     Raises:
-        ValueError: a statement has no relative form, or imports something that no copy has.
+        ValueError: an import has no relative form, or imports something that no copy has.
     """
-    depth = len(package.split(".")) if package else 0
-    top = "." * (depth + 1)  # the package that contains the copies
+    if named := BY_NAME.search(source):
+        raise ValueError(
+            f"{place} has {named[0]!r}, which would not find the copy; derive the name of the "
+            f"package from __name__"
+        )
+    top = "." * len(Path(place).parts)  # the package that contains the copies
+    lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parts = package.split(".")[: depth - node.level + 1]
-                base = ".".join([*parts, *([node.module] if node.module else [])])
-            if base.partition(".")[0] not in PACKAGES:
-                continue
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-            if base == "trnfft":
-                check_names([alias.name for alias in node.names], modules)
-            old = f"from {node.module} import" if not node.level else ""
-            new = f"from {top}{node.module} import" if not node.level else ""
-            yield Import(node.lineno, old, new, tuple(name for name in names if name in modules))
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.partition(".")[0] not in PACKAGES:
-                    continue
-                if len(node.names) > 1 or "." in alias.name or alias.asname:
-                    raise ValueError(
-                        f"'{ast.unparse(node)}' in package {package!r} has no relative form here; "
-                        f"write 'from PACKAGE import MODULE'"
-                    )
-                new = f"from {top} import {alias.name}"
-                yield Import(node.lineno, f"import {alias.name}", new, (alias.name,))
+        if isinstance(node, ast.ImportFrom) and not node.level and is_ours(node.module):
+            check_names(node)
+            forms = f"from {node.module} import", f"from {top}{node.module} import"
+        elif isinstance(node, ast.Import) and any(is_ours(alias.name) for alias in node.names):
+            forms = f"import {node.names[0].name}", f"from {top} import {node.names[0].name}"
+            if ast.unparse(node) != forms[0] or "." in node.names[0].name:
+                raise ValueError(
+                    f"'{ast.unparse(node)}' in {place} has no relative form here; "
+                    f"write 'from PACKAGE import MODULE'"
+                )
+        else:
+            continue
+        lines[node.lineno - 1] = lines[node.lineno - 1].replace(*forms, 1)
+    return "".join(lines)
 
 
-def check_names(names: list[str], modules: dict[str, Path]) -> None:
+def is_ours(module: str | None) -> bool:
+    """Returns whether a module belongs to this tree's packages."""
+    return (module or "").partition(".")[0] in PACKAGES
+
+
+def check_names(node: ast.ImportFrom) -> None:
     """Checks that the kernel's trnfft has the names that are imported from trnfft.
 
     Raises:
         ValueError: it does not have one of them.
     """
-    for name in names:
-        if f"trnfft.{name}" not in modules and name not in OF_TRNFFT:
+    for alias in node.names if node.module == "trnfft" else ():
+        place = ROOT / "trnfft" / alias.name
+        if (
+            not place.is_dir()
+            and not place.with_suffix(".py").is_file()
+            and alias.name != OF_TRNFFT
+        ):
             raise ValueError(
-                f"'from trnfft import {name}' imports no module, and the kernel's trnfft has only "
-                f"{', '.join(OF_TRNFFT)}; import {name} from the module that defines it"
+                f"'from trnfft import {alias.name}' imports no module, and the kernel's trnfft has "
+                f"only {OF_TRNFFT}; import {alias.name} from the module that defines it"
             )
-
-
-def rewritten(path: Path, found: list[Import]) -> bytes:
-    """Returns a file whose imports from this tree are relative.
-
-    Raises:
-        ValueError: the file imports from this tree in another form.
-    """
-    source = path.read_text("utf-8")
-    if named := BY_NAME.search(source):
-        raise ValueError(
-            f"{path.relative_to(ROOT)} has {named[0]!r}, which would not find the copy; derive the "
-            f"name of the package from __name__"
-        )
-    lines = source.splitlines(keepends=True)
-    for one in found:
-        line = lines[one.line - 1]
-        if one.old not in line:
-            raise ValueError(
-                f"line {one.line} of {path.relative_to(ROOT)} is {line.strip()!r}, allowed is one "
-                f"that begins with {one.old!r}; write the import in this form"
-            )
-        lines[one.line - 1] = line.replace(one.old, one.new, 1)
-    return "".join(lines).encode()
 
 
 def hashes(files: dict[str, bytes]) -> dict[str, str]:

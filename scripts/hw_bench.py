@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.markup import escape
 
 from remote import instance as ec2
 from remote import needs, options, pace, record
@@ -75,13 +74,6 @@ def run(
         ),
     ] = None,
     out: Out = OUT,
-    bucket: Annotated[
-        str | None,
-        typer.Option(
-            help="An S3 bucket for the revision and the results. Default: they travel through "
-            "commands of Systems Manager."
-        ),
-    ] = None,
     hours: Annotated[
         float | None, typer.Option(help=f"The time limit of the job. Default: {options.HOURS:g}.")
     ] = None,
@@ -119,7 +111,6 @@ def run(
         "tag": tag,
         "template": template,
         "sets": names,
-        "bucket": bucket,
         "venv": venv,
     }
     with exit_codes():
@@ -225,7 +216,6 @@ def fetch(out: Out = OUT) -> None:
     with exit_codes():
         job, aws, screen = opened(out)
         remote = Job(aws, job, screen.say)
-        remote.fetch_uploaded()
         if job.missing and ec2.state_now(aws, job.instance) == "running":
             remote.poll()
             remote.fetch_ended()
@@ -243,24 +233,6 @@ def stop(out: Out = OUT) -> None:
             release(aws, job, False, screen.say)
         elif ec2.state_now(aws, job.instance) == "running":
             stop_job(Job(aws, job, screen.say))
-
-
-@app.command()
-def doctor() -> None:
-    """Check whether this machine is ready to run kernels on a NeuronCore."""
-    from trnfft.cli.health_checks import (  # slow to import, and no other command needs it
-        BROKEN,
-        neuron_checks,
-    )
-
-    screen, checks = Screen(), neuron_checks()
-    for check in checks:
-        color = "green" if check.status == "ok" else "red"
-        screen.line(f"[{color}]{check.status:<8}[/]{check.name:<18}{escape(check.detail)}")
-        if check.status != "ok":
-            screen.line(f"        {escape(check.advice)}")
-    if any(check.status == BROKEN for check in checks):
-        raise typer.Exit(1)
 
 
 def opened(out: Path) -> tuple[Record, Aws, Screen]:

@@ -40,8 +40,8 @@ class Measured:
         unit: "us" for microseconds, or "x" for a multiple of the reference's time.
         is_whole_kernel: whether it is a time from launch to end, not one engine or a part.
         cores: degree of LNC.
-        overhead: whose launches the figure contains: figures with the same name here share the
-            overhead of a launch, which is fitted to those among them that are FITTED.
+        overhead: whose launches the figure contains: figures with the same name here share an
+            overhead (`points.Overhead`), which is fitted to those among them that are FITTED.
         launches: number of launches whose overhead the figure contains.
     """
 

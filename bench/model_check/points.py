@@ -67,21 +67,35 @@ class Point:
         return self.modelled / self.measurement.value
 
 
-@functools.cache
-def overhead_us(name: str) -> float:
-    """Returns the microseconds of a launch beside the time on the chip.
+@dataclass(frozen=True)
+class Overhead:
+    """Microseconds beside the time on the chip: of a whole figure, and of each of its launches."""
 
-    The result is the mean over the figures with this overhead that are marked for the fit.
+    once: float
+    per_launch: float
+
+
+@functools.cache
+def overhead(name: str) -> Overhead:
+    """Returns the overhead of the figures with this name, fitted to those marked for the fit.
+
+    Where these have equal numbers of launches, the launches have all of it.
     """
     fitted = [one for one in RECORDS if one.overhead == name and one.use == FITTED]
-    return statistics.fmean(one.value - float(one.on_chip()[0]) for one in fitted)
+    rest = [one.value - float(np.atleast_1d(one.on_chip())[0]) for one in fitted]
+    launches = [one.launches for one in fitted]
+    if len(set(launches)) == 1:
+        return Overhead(0.0, statistics.fmean(rest) / launches[0])
+    per_launch, once = np.polyfit(launches, rest, 1)
+    return Overhead(float(once), float(per_launch))
 
 
 def point_of(measurement: Measured) -> Point:
     """Returns the point of a figure: its modelled value with the launches that it contains."""
     value = measurement.on_chip()
     if measurement.launches:
-        value = value + measurement.launches * overhead_us(measurement.overhead)
+        beside = overhead(measurement.overhead)
+        value = value + beside.once + measurement.launches * beside.per_launch
     return Point.of(measurement, value)
 
 

@@ -9,10 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.model_check import labs
-from bench.model_check.launch_overhead import seed_overhead
+from bench.model_check import labs, launch_overhead
 from bench.model_check.measured import HELD_OUT, Group
-from bench.model_check.points import LEFT_OUT, Point, overhead_us
+from bench.model_check.points import LEFT_OUT, Point, overhead
 
 NEAR, FAR = 1.25, 2.0  # factors within which modelled and measured values should lie
 
@@ -127,12 +126,11 @@ def show(points: list[Point], console: Console) -> None:
         console.print(group_table(group, members))
         for source in dict.fromkeys(point.measurement.source for point in members):
             console.print(f"  {source}", style="dim", highlight=False)
-    overhead = seed_overhead()
+    seed, launch_us = overhead(launch_overhead.OVERHEAD), overhead(labs.OVERHEAD).per_launch
     console.print(
-        f"seed article: {overhead.per_transform_us:.0f} us a transform and "
-        f"{overhead.per_launch_us:.0f} us a launch are fitted; the time on the chip is modelled"
+        f"seed article: {seed.once:.0f} us a transform and "
+        f"{seed.per_launch:.0f} us a launch are fitted; the time on the chip is modelled"
     )
-    launch_us = overhead_us(labs.OVERHEAD)
     console.print(f"labs: {launch_us:.1f} us a launch are fitted; the time on the chip is modelled")
     console.print(left_out_table())
     console.print(spread_table(points))

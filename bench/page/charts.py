@@ -1,40 +1,41 @@
-"""The lines of a page's charts: time against N and error against N, measured beside modelled."""
+"""The charts of a page: time against N and error against N, measured beside modelled.
+
+matplotlib draws them as SVG. Lines join powers of two, and other lengths have hollow markers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import io
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-from bench.files import File, choice_of, errors_of, is_large, is_single, kind_of, origin, times_of
-from bench.page.contents import Contents
+from bench.page.contents import Contents, File
 from bench.results import Row
 from bench.seed_article import figures as seed_figures
 from nki_sim import hardware
 
-# What a time is. The style of a line follows the kind, its colour the algorithm.
-KINDS = {
-    "measured": "kernel alone, measured on the device",
-    "host": "whole call, measured by the host's clock",
-    "modelled": "kernel alone, modelled",
-    "launched": "kernel modelled, plus launches as others measured them",
-    "predicted": "kernel alone, modelled by the planner",
+INK = "#010203"  # becomes the colour of the page's text, in its light and its dark scheme
+MANY_POINTS = 2**19  # from this many on a batch counts as large
+# What a line shows, and its style.
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "measured": ("kernel alone, measured on the device", {"marker": "o", "linewidth": 2.5}),
+    "host": ("whole call, measured by the host's clock", {"marker": "o", "linewidth": 2.5}),
+    "modelled": ("kernel alone, modelled", {"marker": ".", "linestyle": "--"}),
+    "launched": ("kernel modelled, plus launches as others measured them", {"linestyle": "-."}),
+    "predicted": ("kernel alone, modelled by the planner", {"linestyle": ":"}),
+    "floor": ("", {"linestyle": (0, (1, 2))}),
+    "seed": ("", {"marker": "x", "linestyle": ":", "color": "#8b949e"}),
 }
-COLOURS = 6  # of algorithms and precision modes, in the style sheet
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart: a value for each N.
-
-    `kind` chooses the style, `colour` a variable of the style sheet. A line that is not `shown`
-    appears when the reader ticks its name.
-    """
+    """One line of a chart: a value for each N. `kind` chooses its style."""
 
     label: str
     kind: str
-    colour: str
-    shown: bool
     points: dict[int, float]
 
 
@@ -46,31 +47,42 @@ class Chart:
     title: str
     about: str
     quantity: str
-    lines: list[Line]
+    lines: list[Line] = field(default_factory=list)
 
-    @property
-    def data(self) -> dict[str, Any]:
-        """The chart as data for the script of the page.
+    def svg(self) -> str:
+        """Returns the picture, which stands in a page beside others.
 
-        `values` are those at powers of two, which a line joins. `others` are markers alone.
+        Raises:
+            ImportError: matplotlib is not installed.
         """
-        lengths = sorted({n for line in self.lines for n in line.points})
-        return {
-            "name": self.name,
-            "quantity": self.quantity,
-            "lengths": lengths,
-            "lines": [
-                {
-                    "label": line.label,
-                    "kind": line.kind,
-                    "colour": line.colour,
-                    "shown": line.shown,
-                    "values": [line.points.get(n) if is_power(n) else None for n in lengths],
-                    "others": [None if is_power(n) else line.points.get(n) for n in lengths],
-                }
-                for line in self.lines
-            ],
-        }
+        try:
+            from matplotlib import rc_context
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError("the charts need matplotlib: pip install 'matplotlib<4'") from error
+        inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+        settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "", **dict.fromkeys(inked, INK)}
+        picture = io.StringIO()
+        with rc_context(settings):
+            figure = Figure(figsize=(9, 5), layout="constrained")
+            axes = figure.subplots()
+            for line in self.lines:
+                powers = [n for n in sorted(line.points) if is_power(n)]
+                others = [n for n in line.points if not is_power(n)]
+                values = [line.points[n] for n in powers]
+                (drawn,) = axes.plot(powers, values, label=line.label, **KINDS[line.kind][1])
+                values, color = [line.points[n] for n in others], drawn.get_color()
+                axes.plot(others, values, "o", color=color, markerfacecolor="none")
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            axes.set(xlabel="N", ylabel=self.quantity)
+            axes.grid(alpha=0.3)
+            figure.legend(loc="outside lower left", frameon=False)
+            figure.savefig(picture, format="svg", transparent=True, metadata={"Date": None})
+        text = picture.getvalue().replace(INK, "currentColor")
+        # Several pictures in a page must not have the same identifiers.
+        named = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{self.name}-", text)
+        return named[named.index("<svg") :]
 
 
 def is_power(n: int) -> bool:
@@ -85,14 +97,14 @@ def charts(contents: Contents) -> list[Chart]:
         "single",
         "Time of one transform against N",
         "One complex transform of length N.",
-        is_single,
+        lambda row: row.batch == 1,
     )
     many = time_chart(
         contents,
         "many",
         "Time of about 2²⁰ points against N",
         "A batch of complex transforms of length N that holds about 2²⁰ points.",
-        is_large,
+        lambda row: row.shape[0] * row.batch >= MANY_POINTS,
     )
     return [chart for chart in (single, many, error_chart(contents)) if chart.lines]
 
@@ -100,70 +112,48 @@ def charts(contents: Contents) -> list[Chart]:
 def time_chart(
     contents: Contents, name: str, title: str, about: str, wanted: Callable[[Row], bool]
 ) -> Chart:
-    """Returns a chart of the times of complex transforms of one dimension."""
-    measured, modelled = contents.measured("run"), contents.modelled("run")
-    files = [*measured, *modelled]
-    rows = {file.label: [r for r in times_of(file) if wanted(r)] for file in files}
-    found = [row for file in files for row in rows[file.label]]
-    colours = colours_of(row.algorithm for row in found if row.algorithm)
-    whole_calls = any(row.time_source == "host" for file in measured for row in rows[file.label])
-    lines = []
-    for file in files:
-        prefix = f"{file.name}, " if len(measured) > 1 or len(modelled) > 1 else ""
-        for algorithm in dict.fromkeys(row.algorithm for row in rows[file.label]):
-            chosen = [row for row in rows[file.label] if row.algorithm == algorithm]
-            name_of = f"{prefix}{algorithm or choice_of(file)}"
-            for kind, points in kinds_of(chosen, with_prediction=not modelled).items():
-                lines.append(
-                    Line(
-                        label=f"{name_of}: {KINDS[kind]}",
-                        kind=kind,
-                        colour=colours.get(algorithm, "choice"),
-                        shown=not algorithm and is_shown(kind, chosen, whole_calls),
-                        points=points,
-                    )
-                )
-    lines += floors(found, shown=name != "single")  # far below one transform's time
-    if found and name == "single":
-        for way, times in seed_figures.TIMES_US.items():
-            lines.append(
-                Line(f"seed article, {way}: with launches, trn1", "seed", "quiet", True, times)
-            )
-    about += (
-        " Ticked names are drawn. Hollow markers are lengths that are no power of two. "
-        "The DMA floor is the least time that reading and writing every point once takes."
-    )
-    return Chart(name, title, about, "time, µs", lines)
+    """Returns a chart of the times of transforms of one dimension, by the planner's choices.
 
-
-def kinds_of(rows: Sequence[Row], with_prediction: bool) -> dict[str, dict[int, float]]:
-    """Returns the times (µs) of rows by what they are, each by N."""
-    found: dict[str, dict[int, float]] = {}
-
-    def add(kind: str, row: Row, time: float | None) -> None:
-        if time is not None:
-            found.setdefault(kind, {})[row.shape[0]] = time
-
-    for row in rows:
-        add(row.kernel_time_source, row, row.kernel_us)
-        add("host", row, None if row.latency is None else row.latency.p50_us)
-        add("launched", row, row.with_launches_us)
-        if with_prediction:
-            add("predicted", row, row.predicted_us)
-    return found
-
-
-def is_shown(kind: str, rows: Sequence[Row], whole_calls: bool) -> bool:
-    """Returns whether a line is drawn at first: kernels beside kernels, whole calls beside those.
-
-    whole_calls: what was measured are times of whole calls only.
+    Where whole calls were measured alone, modelled kernels stand there with their launches, too.
     """
-    if kind == "host":
-        return any(row.kernel_us is None for row in rows)
-    return kind != "launched" or whole_calls
+    measured, modelled = contents.measured("run"), contents.modelled("run")
+    several = len(measured) > 1 or len(modelled) > 1
+    rows = {
+        file.name: [
+            row
+            for row in file.results.rows
+            if row.operation == "transforms_1d" and not row.algorithm and wanted(row)
+        ]
+        for file in (*measured, *modelled)
+    }
+    is_whole = any(row.time_source == "host" for file in measured for row in rows[file.name])
+    about += (
+        " Hollow markers are lengths that are no power of two. The DMA floor is the least time "
+        "that reading and writing every point once takes."
+    )
+    chart = Chart(name, title, about, "time, µs")
+    for file, found in rows.items():
+        points: dict[str, dict[int, float]] = {}
+        for row in found:
+            times = {row.time_source: row.time_us}
+            times |= {"launched": row.with_launches_us} if is_whole else {}
+            times |= {} if modelled else {"predicted": row.predicted_us}
+            for kind, time in times.items():
+                if time is not None:
+                    points.setdefault(kind, {})[row.shape[0]] = time
+        prefix = f"{file}: " if several else ""
+        for kind, values in points.items():
+            chart.lines.append(Line(prefix + KINDS[kind][0], kind, values))
+    if name == "single" and chart.lines:
+        for way, values in seed_figures.TIMES_US.items():
+            label = f"seed article, {way}: with launches, trn1"
+            chart.lines.append(Line(label, "seed", values))
+    elif chart.lines:  # floors are far below one transform's time
+        chart.lines.extend(floors(row for found in rows.values() for row in found))
+    return chart
 
 
-def floors(rows: Iterable[Row], shown: bool) -> list[Line]:
+def floors(rows: Iterable[Row]) -> list[Line]:
     """Returns a line for each chip and degree of LNC: the least time of the DMA traffic."""
     found: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -171,48 +161,40 @@ def floors(rows: Iterable[Row], shown: bool) -> list[Line]:
             rate = 1 / hardware.chip(row.target).dma_floor_ns(1, 1, row.cores)
             label = f"DMA floor of {row.where}, {rate:.0f} GB/s, modelled"
             found.setdefault(label, {})[row.shape[0]] = row.dma_floor_us
-    return [Line(label, "floor", "heat", shown, points) for label, points in found.items()]
+    return [Line(label, "floor", points) for label, points in found.items()]
 
 
 def error_chart(contents: Contents) -> Chart:
     """Returns the chart of errors: by bench.accuracy where it ran, else by bench.run."""
-    lines: list[Line] = []
-    groups = [group("accuracy") or group("run") for group in (contents.measured, contents.modelled)]
-    files = [file for group in groups for file in group]
-    kinds = list(dict.fromkeys(kind_of(row) for file in files for row in rows_of(file)))
-    colours = colours_of(kinds[1:])
-    for file in files:
-        prefix = f"{file.name}, " if any(len(group) > 1 for group in groups) else ""
-        for kind in dict.fromkeys(map(kind_of, rows_of(file))):
-            rows = [row for row in rows_of(file) if kind_of(row) == kind]
-            style = "modelled" if file in groups[1] else "measured"
-            errors = {row.shape[0]: row.relative_error for row in rows if row.relative_error}
-            known = {row.shape[0]: row.predicted_error for row in rows if row.predicted_error}
-            colour = colours.get(kind, "choice")
-            # Modes with double precision run on the host, and single kernels crowd the chart.
-            is_first = rows[0].precision != "double" and not rows[0].algorithm
-            label = f"{prefix}{kind}: {origin(file, rows[0])}"
-            lines.append(Line(label, style, colour, is_first, errors))
-            if known and file in groups[0 if groups[0] else 1]:
-                label = f"{prefix}{kind}: predicted by the planner"
-                lines.append(Line(label, "predicted", colour, False, known))
-    if lines:
-        for mode, errors in seed_figures.ERRORS.items():
-            lines.append(
-                Line(f"seed article, {mode}: its butterfly, trn1", "seed", "quiet", False, errors)
-            )
-    about = (
-        "Relative L2 error of forward transforms against NumPy in float64, by precision mode. "
-        "Ticked names are drawn."
+    chart = Chart(
+        "error",
+        "Error against N",
+        "Relative L2 error of forward transforms against NumPy in float64, by precision mode.",
+        "relative L2 error",
     )
-    return Chart("error", "Error against N", about, "relative L2 error", lines)
+    groups = [group("accuracy") or group("run") for group in (contents.measured, contents.modelled)]
+    several = any(len(group) > 1 for group in groups)
+    names = {"nki-sim": "simulated", "nki": "measured on the chip"}
+    for kind, group in zip(("measured", "modelled"), groups, strict=True):
+        for file in group:
+            backend = file.results.backend
+            where = names.get(backend, f"{backend} on the host")
+            for mode, errors in errors_of(file).items():
+                prefix = f"{file.name}, " if several else ""
+                chart.lines.append(Line(f"{prefix}{mode}: {where}", kind, errors))
+    if chart.lines:
+        for mode, errors in seed_figures.ERRORS.items():
+            label = f"seed article, {mode}: its butterfly, trn1"
+            chart.lines.append(Line(label, "seed", errors))
+    return chart
 
 
-def rows_of(file: File) -> list[Row]:
-    """Returns the rows of a file whose errors are drawn."""
-    return [row for row in errors_of(file) if row.relative_error]
-
-
-def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """Returns a variable of the style sheet for each name."""
-    return {name: f"line-{i % COLOURS}" for i, name in enumerate(dict.fromkeys(names))}
+def errors_of(file: File) -> dict[str, dict[int, float]]:
+    """Returns errors by precision mode and length: of the planner's choices, not on the host."""
+    found: dict[str, dict[int, float]] = {}
+    for row in file.results.rows:
+        is_large = row.operation == "transforms_1d" and row.shape[0] * row.batch >= MANY_POINTS
+        is_drawn = file.results.program == "accuracy" or is_large
+        if is_drawn and row.relative_error and not row.algorithm and row.precision != "double":
+            found.setdefault(row.precision, {})[row.shape[0]] = row.relative_error
+    return found

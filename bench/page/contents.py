@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from bench.files import File, labelled
-from bench.results import ResultsError, load
+from bench.results import Key, Missing, Results, ResultsError, Row, load
 
 MODEL = "nki-sim"  # the backend whose times are modelled
 MODELLED = "modelled.json"  # by bench.run with the backend "nki-sim", beside what was measured
@@ -18,6 +18,22 @@ MODELLED_ACCURACY = "modelled-accuracy.json"
 RESULTS = ("benchmarks.json", "accuracy.json", "parity.json", MODELLED, MODELLED_ACCURACY)
 RUN_LOG = "run.log"  # what scripts/hw_bench.py printed
 LOG_LIMIT = 200_000  # characters of one log
+
+
+@dataclass(frozen=True)
+class File:
+    """Results with a short name."""
+
+    name: str
+    results: Results
+
+    @cached_property
+    def rows(self) -> dict[Key, Row]:
+        return {row.key: row for row in self.results.rows}
+
+    @cached_property
+    def missing(self) -> dict[Key, Missing]:
+        return {each.key: each for each in self.results.missing}
 
 
 @dataclass(frozen=True)
@@ -48,17 +64,17 @@ class Contents:
     tests: Outcome | None = None
     logs: list[Log] = field(default_factory=list)
 
-    def measured(self, program: str) -> list[File]:
-        """Returns the files of a program whose backend is not the simulator."""
+    def measured(self, program: str = "") -> list[File]:
+        """Returns the files whose backend is not the simulator, of one program or of all."""
         return [file for file in self.of(program) if file.results.backend != MODEL]
 
-    def modelled(self, program: str) -> list[File]:
-        """Returns the files of a program whose backend is the simulator."""
+    def modelled(self, program: str = "") -> list[File]:
+        """Returns the files whose backend is the simulator, of one program or of all."""
         return [file for file in self.of(program) if file.results.backend == MODEL]
 
     def of(self, program: str) -> list[File]:
-        """Returns the files of a program."""
-        return [file for file in self.files if file.results.program == program]
+        """Returns the files of one program or of all."""
+        return [file for file in self.files if program in ("", file.results.program)]
 
 
 def read(paths: Sequence[Path]) -> Contents:
@@ -91,7 +107,10 @@ def read(paths: Sequence[Path]) -> Contents:
             f"the results are for several chips or degrees of LNC ({listed}); make a page for "
             f"each, and model cases anew with python -m bench.run --target CHIP"
         )
-    contents.files = labelled(results)
+    stems = [path.stem for path, _ in results]
+    for path, found in results:
+        name = path.stem if stems.count(path.stem) == 1 else str(path)
+        contents.files.append(File(name, found))
     return contents
 
 

@@ -16,7 +16,7 @@ _SOURCES = {
 
 
 def page(results: dict[str, Any]) -> str:
-    """Returns the page: what was run, a table of the cases, and a table of the modules.
+    """Returns the page: what was run, and tables of the cases.
 
     Args:
         results: the content of scripts/aws_kernels.json.
@@ -25,17 +25,14 @@ def page(results: dict[str, Any]) -> str:
         _introduction(results),
         _cases(results["cases"]),
         _other_cases(results["cases"]),
-        _modules(results["modules"], results["cases"]),
     ]
     return "\n".join(parts)
 
 
 def _introduction(results: dict[str, Any]) -> str:
-    cases, modules = results["cases"], results["modules"]
+    cases = results["cases"]
     matching, refused = (_count(cases, status) for status in ("matches", "refused"))
     helped = sum(row["status"] == "matches" and bool(_helped(row)) for row in cases)
-    new = [row for row in modules if row["api"] == "nki"]
-    imported = sum(row["imports"] for row in new)
     commits = [
         f"[{name}]({url}) at `{results['commits'][name][:12]}`" for name, url in _SOURCES.items()
     ]
@@ -50,9 +47,7 @@ simulator, and compares the results with references:
 {"".join(f"- {line}" + chr(10) for line in commits)}
 {matching} of {len(cases)} cases match their reference. {helped} of these need a rule waived,
 integers replaced or an older NKI, as explained below. The simulator refuses the other {refused}
-cases, for the reasons in the second table. {imported} of the {len(new)} modules that are written
-for `nki` can be imported. {len(modules) - len(new)} more modules are written for an NKI before 0.3,
-which is not simulated.
+cases, for the reasons in the second table.
 
 ```sh
 python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK   # three checkouts; writes this page
@@ -122,31 +117,6 @@ def _helped(row: dict[str, Any]) -> str:
 
 def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _modules(rows: list[dict[str, Any]], cases: list[dict[str, Any]]) -> str:
-    lines = [
-        "## Modules",
-        "",
-        "The table lists every file that imports an NKI. The column *cases* says how many of the",
-        "cases above that match call functions of the file.",
-        "",
-        "| module | imports | cases |",
-        "|---|---|---:|",
-    ]
-    for row in rows:
-        imports = "yes" if row["imports"] else f"no: {_escaped(row['reason'])}"
-        count = sum(
-            row["module"] in case["modules"] or _is_own(row, case)
-            for case in cases
-            if case["status"] == "matches"
-        )
-        lines.append(_line(f"`{row['module']}`", imports, str(count or "")))
-    return "\n".join(lines) + "\n"
-
-
-def _is_own(row: dict[str, Any], case: dict[str, Any]) -> bool:
-    return bool(row["module"] == case["module"])
 
 
 def _escaped(text: str) -> str:

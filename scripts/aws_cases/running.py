@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import threading
 import types
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,7 +48,7 @@ def import_module(name: str, checkouts: list[Path]) -> ModuleType:
 
 
 def run_case(case: Case, checkouts: list[Path]) -> dict[str, Any]:
-    """Returns the largest error, the modelled microseconds, and the modules that were called.
+    """Returns the largest error and the modelled microseconds.
 
     Errors of the simulator pass through.
     """
@@ -63,8 +60,7 @@ def run_case(case: Case, checkouts: list[Path]) -> dict[str, Any]:
     kernel = found if isinstance(found, nki_sim.Kernel) else nki_sim.jit(found)
     kernel = kernel[case.cores] if case.cores > 1 else kernel
     warnings.simplefilter("ignore")
-    called: set[str] = set()
-    with nki_sim.allow(*case.waives), nki_sim.record() as timeline, noting_calls(called):
+    with nki_sim.allow(*case.waives), nki_sim.record() as timeline:
         result = nki_sim.simulate(kernel)(*launch.arguments, **launch.named)
     if launch.outputs is not None:
         outputs = launch.outputs(result)
@@ -77,28 +73,7 @@ def run_case(case: Case, checkouts: list[Path]) -> dict[str, Any]:
         for found, reference in zip(outputs, launch.expected, strict=True)
         if reference is not None
     ]
-    return {
-        "largest_error": max(errors),
-        "modelled_us": timeline.total_ns / 1000,
-        "modules": sorted(name for name in called if name.startswith("nkilib.")),
-    }
-
-
-@contextmanager
-def noting_calls(names: set[str]) -> Iterator[None]:
-    """Adds the modules whose functions are called, in this thread and in new threads."""
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        if event == "call":
-            names.add(frame.f_globals.get("__name__", ""))
-
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+    return {"largest_error": max(errors), "modelled_us": timeline.total_ns / 1000}
 
 
 def name_modes() -> None:

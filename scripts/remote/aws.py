@@ -13,13 +13,6 @@ from botocore.waiter import WaiterModel, create_waiter_with_client
 from remote import pace
 from remote.failure import translate, translated
 
-# With these settings, presigned URLs name the endpoint of the bucket's region, which never
-# redirects, and they are valid for any body.
-S3: dict[str, Any] = {
-    "s3": {"addressing_style": "virtual"},
-    "signature_version": "s3v4",
-    "request_checksum_calculation": "when_required",
-}
 # boto3 has no waiter for the SSM agent's first report to Systems Manager.
 ONLINE = "InstanceOnline"
 REPORTED = {
@@ -61,7 +54,6 @@ class Aws:
         """Returns the client of a service, which is made once."""
         if service not in self.clients:
             config = Config(
-                **(S3 if service == "s3" else {}),
                 retries={"mode": "standard", "total_max_attempts": pace.ATTEMPTS},
                 connect_timeout=10,
                 read_timeout=60,

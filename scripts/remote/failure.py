@@ -30,7 +30,7 @@ class Kind(Enum):
     BAD_REQUEST = (
         2,
         False,
-        "InvalidLaunchTemplateId.Malformed InvalidLaunchTemplateId.NotFound NoSuchBucket "
+        "InvalidLaunchTemplateId.Malformed InvalidLaunchTemplateId.NotFound "
         "InvalidLaunchTemplateName.MalformedException InvalidLaunchTemplateName.NotFoundException",
         (
             exceptions.InvalidRegionError,

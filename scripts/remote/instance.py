@@ -136,16 +136,15 @@ shutdown -h +{minutes}
 """
 
 
-def launch(aws: Aws, template: str, token: str, minutes: int | None, keeps_disk: bool) -> str:
+def launch(aws: Aws, template: str, token: str, minutes: int | None) -> str:
     """Launches one instance from a template and returns its id.
 
     A repeated call with the same token launches no other instance (EC2 user guide, "Ensuring
     idempotency in Amazon EC2 API requests").
 
     Args:
-        minutes: the limit at which the instance ends itself, after its boot; None for never.
-        keeps_disk: the instance is stopped at its limit, because only its disk has the results;
-            otherwise it is terminated.
+        minutes: the limit at which the instance stops itself, after its boot, with its disk, which
+            may hold results; None for never.
     """
     tags = [{"Key": TAG, "Value": token}, {"Key": "Name", "Value": f"trnfft {token}"}]
     switch = {} if minutes is None else {"UserData": DEAD_MANS_SWITCH.format(minutes=minutes)}
@@ -156,7 +155,7 @@ def launch(aws: Aws, template: str, token: str, minutes: int | None, keeps_disk:
         MinCount=1,
         MaxCount=1,
         ClientToken=token,
-        InstanceInitiatedShutdownBehavior="stop" if keeps_disk else "terminate",
+        InstanceInitiatedShutdownBehavior="stop",
         TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         **switch,
     )

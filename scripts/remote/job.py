@@ -8,7 +8,6 @@ import json
 import secrets
 import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from nki_sim.base.whole_file import write_whole
 from remote import pace
 from remote.aws import Aws
-from remote.failure import Failure, Kind, translated
+from remote.failure import Failure, Kind
 from remote.instance import chip_of, require_alive
 from remote.payload import Damaged, decode, digest, unpack
 from remote.record import Record
@@ -27,7 +26,6 @@ from remote.states import COMPLETE
 # AWS documents 64 KB for a document with its parameters (MaxDocumentSizeExceeded of SendCommand).
 SCRIPT_LIMIT = 48_000  # characters
 CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in base64
-LONGEST = 7 * 24 * 3600  # seconds; SigV4 signs no URL for longer
 END = "trnfft-arguments"  # no line of JSON can be equal to this text
 ON_INSTANCE = ("__init__.py", "payload.py", "states.py", "worker.py")
 # Modules of the library for the instance. One has the options by which pip installs AWS's packages.
@@ -107,7 +105,6 @@ class Job:
         self.aws = aws
         self.record = record
         self.say = say
-        self.bucket = record.bucket
         self.folder = f'"${{HOME:-/root}}"/trnfft-jobs/{quote(record.job)}'
 
     def call(self, verb: str, before: str = "", **arguments: Any) -> dict[str, Any]:
@@ -139,37 +136,23 @@ class Job:
         self.call("arm", before, minutes=minutes, disarm=disarm)
 
     def upload(self, archive: bytes) -> None:
-        """Brings the revision to the instance: by the bucket, or by commands where that fails."""
+        """Brings the revision to the instance, in chunks."""
         checksum = digest(archive)
-        for attempt in range(pace.RETRIES + 1):
+        for _ in range(pace.RETRIES + 1):
             if self.call("accept", sha256=checksum)["whole"]:
                 return
             self.say(f"uploading {self.record.commit[:12]}, {size_of(len(archive))}")
-            if self.bucket and not attempt:
-                self.s3("put_object", "revision.tar.gz", Body=archive)
-                url = self.signed("get_object", "revision.tar.gz", pace.COMMAND_LIMIT)
-                if error := self.call("download", url=url).get("error"):
-                    self.say(f"the instance cannot read the bucket: {error}")
-                self.s3("delete_object", "revision.tar.gz")
-                continue
             for offset in range(0, len(archive), CHUNK):
                 data = base64.b64encode(archive[offset : offset + CHUNK]).decode()
                 self.call("receive", offset=offset, data=data)
         if not self.call("accept", sha256=checksum)["whole"]:
             raise Failure(
                 Kind.CORRUPT_PAYLOAD,
-                f"the revision arrived damaged {pace.RETRIES + 1} times: try --resume or a new job "
-                "with --bucket",
+                f"the revision arrived damaged {pace.RETRIES + 1} times: try --resume",
             )
 
     def start(self, names: list[str], seconds: float) -> None:
         """Starts sets in the background. They have to end within `seconds`."""
-        uploads = {}
-        if self.bucket:
-            for name in names:  # an earlier run that ended early may have left results
-                self.s3("delete_object", f"{name}.payload")
-                valid = seconds + pace.GRACE  # sets that the time limit ends are uploaded after it
-                uploads[name] = self.signed("put_object", f"{name}.payload", valid)
         chip = chip_of(self.record.instance_type)
         self.call(
             "start",
@@ -182,7 +165,6 @@ class Job:
                 "TRNFFT_REVISION": self.record.commit,  # an archive has no git repository
                 "NEURON_PLATFORM_TARGET_OVERRIDE": chip,
             },
-            uploads=uploads,
         )
 
     def poll(self) -> dict[str, Any]:
@@ -207,37 +189,16 @@ class Job:
                 self.fetch(name)
 
     def fetch(self, name: str) -> None:
-        """Fetches packed results: from the bucket, or what is not there, or damaged, in chunks."""
-        for attempt in range(pace.RETRIES + 1):
-            sealed = None if attempt else self.uploaded(name)
+        """Fetches packed results."""
+        for _ in range(pace.RETRIES + 1):
             try:
-                return self.keep(name, sealed or self.in_chunks(name))
+                return self.keep(name, self.in_chunks(name))
             except Damaged as damage:
                 self.say(f"results of {name}: {damage}; fetching again")
                 complaint = str(damage)
         raise Failure(
             Kind.CORRUPT_PAYLOAD, f"results of {name}: {complaint}, {pace.RETRIES + 1} times"
         )
-
-    def fetch_uploaded(self) -> None:
-        """Fetches results that are in the bucket, whatever became of the instance."""
-        for name in self.record.missing:
-            if sealed := self.uploaded(name):
-                with suppress(Damaged):  # the instance still has the results
-                    self.keep(name, sealed)
-
-    def uploaded(self, name: str) -> bytes | None:
-        """Returns packed results from the bucket; None where it, or there, is none."""
-        if not self.bucket:
-            return None
-        try:
-            answer = self.s3("get_object", f"{name}.payload")
-        except Failure as failure:
-            if failure.reason == "NoSuchKey":
-                return None
-            raise
-        with translated():
-            return answer["Body"].read()
 
     def in_chunks(self, name: str) -> bytes:
         """Returns packed results that travel in the output of commands."""
@@ -257,28 +218,7 @@ class Job:
         is_complete = state["state"] in COMPLETE
         self.record.sets[name] = {**state, "fetched": is_complete, "files": sorted(files)}
         self.record.save()
-        if self.bucket:
-            self.s3("delete_object", f"{name}.payload")
         self.say(f"{name}: {state['state']}, {size_of(len(sealed))} fetched")
-
-    def s3(self, operation: str, name: str, **parameters: Any) -> dict[str, Any]:
-        """Calls an operation of S3 on an object of this job."""
-        return self.aws.call("s3", operation, **self.key(name), **parameters)
-
-    def signed(self, operation: str, name: str, seconds: float) -> str:
-        """Returns a URL by which the instance, which has no permission, reads or writes an object.
-
-        One such upload holds up to 5 GB (S3 user guide, "Uploading objects").
-        """
-        valid = int(max(1, min(seconds, LONGEST)))
-        with translated():
-            return self.aws.client("s3").generate_presigned_url(
-                operation, Params=self.key(name), ExpiresIn=valid
-            )
-
-    def key(self, name: str) -> dict[str, Any]:
-        """Returns the parameters that name an object of this job."""
-        return {"Bucket": self.bucket, "Key": f"trnfft-jobs/{self.record.job}/{name}"}
 
 
 def size_of(count: int) -> str:

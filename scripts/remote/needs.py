@@ -32,7 +32,7 @@ PROFILE_SETTINGS = {
     "credential_process": "the program of its setting credential_process, which was not run",
 }
 # Actions that AWS checks beside those of the calls: docs/hardware.md has the whole policy.
-BESIDE = {"template": ["iam:PassRole", "ec2:CreateTags"], "bucket": ["s3:ListBucket"]}
+BESIDE = ["iam:PassRole", "ec2:CreateTags"]  # of launches
 
 
 def region() -> tuple[str | None, str]:
@@ -106,8 +106,6 @@ def credentials_row() -> str:
 def revision_row(job: Record, revision: Revision) -> str:
     size = len(revision.archive())
     way = f"{math.ceil(size / CHUNK)} commands of up to {size_of(CHUNK)}"
-    if job.bucket:
-        way = f"one upload to the bucket {job.bucket}, under trnfft-jobs/"
     text = f"Commit {revision.commit[:12]}: `git archive` packs it into {size_of(size)}, in {way}."
     if changed := revision.uncommitted():
         text += (
@@ -138,7 +136,7 @@ def instance_rows(job: Record) -> dict[str, str]:
 
 
 def permissions_row(job: Record, calls: Sequence[str]) -> str:
-    beside = BESIDE["template"] * (job.kind == "template") + BESIDE["bucket"] * bool(job.bucket)
+    beside = BESIDE * (job.kind == "template")
     actions = {*(call.replace(".", ":") for call in calls), *beside}
     return (
         f"{', '.join(sorted(actions))}. The policy in docs/hardware.md allows them, and the calls "

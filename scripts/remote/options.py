@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import tempfile
 import time
@@ -23,16 +22,11 @@ def check(given: dict[str, str | None], hours: float | None, resume: bool, dry_r
 
     given: the options that the record of a job keeps, None for those that were not given.
     """
-    bucket, venv = given["bucket"], given["venv"]
+    venv = given["venv"]
     complaint = ""
     if hours is not None and not 0 < hours <= LONGEST_HOURS:
         complaint = (
             f"argument '--hours' is {hours:g}; allowed are numbers above 0, up to {LONGEST_HOURS:g}"
-        )
-    elif bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket):
-        complaint = (
-            f"argument '--bucket' is {bucket!r}; allowed are names of 3 to 63 characters "
-            "out of a-z, 0-9 and -, without dots"
         )
     elif venv is not None and not venv.startswith("/"):
         complaint = (
@@ -47,7 +41,7 @@ def check(given: dict[str, str | None], hours: float | None, resume: bool, dry_r
     elif resume and (dry_run or any(value is not None for value in given.values())):
         complaint = (
             "--resume reads what the job was asked for from its record: leave out --instance, "
-            "--tag, --template, --sets, --bucket, --venv and --dry-run"
+            "--tag, --template, --sets, --venv and --dry-run"
         )
     if complaint:
         raise Failure(Kind.BAD_REQUEST, complaint)
@@ -90,7 +84,6 @@ def new_record(given: dict[str, str | None], out: Path, commit: str) -> Record:
         kind=kind,
         target=target,
         commit=commit,
-        bucket=given["bucket"],
         venv=given["venv"] or "",
         seconds=HOURS * 3600,
         sets={name: {"state": WAITING} for name in sets.chosen("all" if names is None else names)},

@@ -23,7 +23,6 @@ class Record:
     kind: str  # instance, tag or template
     target: str
     commit: str
-    bucket: str | None
     venv: str  # "" where the job makes an environment
     seconds: float  # time limit of one run
     instance: str | None = None

@@ -29,7 +29,6 @@ def run_sets(aws: Aws, record: Record, revision: Revision, keep: bool, screen: S
 
     Raises a Failure or Interrupted after the instance was stopped, if this run had started it.
     """
-    Job(aws, record, screen.say).fetch_uploaded()
     if record.missing:
         Run(aws, record, revision, keep, screen).through()
     judge(record)
@@ -127,9 +126,8 @@ class Run:
         record.armed_until = in_minutes(minutes)
         self.in_doubt = False
         record.save()
-        keeps_disk = self.keep or record.bucket is None
         try:
-            record.instance = ec2.launch(self.aws, record.target, record.token, minutes, keeps_disk)
+            record.instance = ec2.launch(self.aws, record.target, record.token, minutes)
         except Failure as failure:
             record.ours = failure.kind.transient  # otherwise AWS has refused: there is no instance
             raise

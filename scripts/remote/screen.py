@@ -85,7 +85,6 @@ class Screen:
             "revision": f"commit {record.commit[:12]}, {size_of(size)} to upload",
             "instance": f"{record.kind} {record.target}, {record.instance_type}",
             "time limit": f"{record.seconds / 3600:g} h",
-            "results through": f"S3 bucket {record.bucket}" if record.bucket else "command output",
             **cost.rows(record.instance_type, record.seconds),
         }
         rows["cost at most"] += kept

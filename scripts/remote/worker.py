@@ -2,11 +2,10 @@
 
     python3 ~/trnfft-jobs/JOB/worker.zip VERB <<< '{"argument": ...}'
 
-Arguments come through stdin, and signed URLs stay in memory: others could read the arguments of a
-process, and files, for as long as the URLs are valid. Every verb may be repeated, because the
-caller sends a command again when its reply is lost. The reply is a sealed payload of JSON
-(`remote.payload`). The program uses its archive and the standard library of Python 3.9 only. All
-paths are relative to the folder of the job, which has the archive.
+Arguments come through stdin, because others could read the arguments of a process. Every verb may
+be repeated, because the caller sends a command again when its reply is lost. The reply is a sealed
+payload of JSON (`remote.payload`). The program uses its archive and the standard library of Python
+3.9 only. All paths are relative to the folder of the job, which has the archive.
 """
 
 from __future__ import annotations
@@ -92,15 +91,6 @@ def receive(offset: int, data: str) -> dict[str, Any]:
     return {}
 
 
-def download(url: str) -> dict[str, Any]:
-    """Downloads the revision, or says why it cannot: the caller has another way."""
-    try:
-        write_whole(PART, transfer(url))
-    except OSError as problem:
-        return {"error": str(problem)}
-    return {}
-
-
 def accept(sha256: str) -> dict[str, Any]:
     """Returns whether the revision has arrived whole, and stores it."""
     if PART.exists():
@@ -108,12 +98,10 @@ def accept(sha256: str) -> dict[str, Any]:
     return {"whole": ARCHIVE.exists() and digest(ARCHIVE.read_bytes()) == sha256}
 
 
-def start(uploads: dict[str, str], **plan: Any) -> dict[str, Any]:
+def start(**plan: Any) -> dict[str, Any]:
     """Starts the job in the background, detached from the command.
 
     Nothing happens if a job runs, or if the start with the "token" of this plan was done before.
-
-    uploads: the URL for the results of each set, by name. The job gets them through a pipe.
     """
     if PLAN.exists() and json.loads(PLAN.read_text())["token"] == plan["token"]:
         return {}
@@ -131,16 +119,13 @@ def start(uploads: dict[str, str], **plan: Any) -> dict[str, Any]:
         with open(LOG, "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, str(Path("worker.zip").resolve()), "supervise"],
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 pass_fds=[lock.fileno()],
             )
     write_whole(PID, str(process.pid))
-    assert process.stdin
-    with process.stdin as pipe:
-        pipe.write(json.dumps(uploads).encode())
     return {}
 
 
@@ -193,7 +178,7 @@ def stop() -> dict[str, Any]:
 
 
 VERBS: dict[str, Callable[..., dict[str, Any]]] = {
-    verb.__name__: verb for verb in (arm, receive, download, accept, start, poll, chunk, stop)
+    verb.__name__: verb for verb in (arm, receive, accept, start, poll, chunk, stop)
 }
 
 
@@ -212,10 +197,9 @@ def supervise() -> None:
     shell = Shell(plan["environment"], time.monotonic() + plan["seconds"])
     state, error = FINISHED, None
     try:
-        uploads = json.loads(sys.stdin.read())
         prepare(shell, plan)
         for one in plan["sets"]:
-            run_set(shell, one, states, uploads.get(one["name"]))
+            run_set(shell, one, states)
     except Ended:
         state = STOPPED
     except subprocess.TimeoutExpired:
@@ -351,7 +335,7 @@ def venv_age(folder: Path) -> tuple[bool, list[int]]:
     return is_plain, [int(number) for number in re.findall(r"\d+", folder.name)]
 
 
-def run_set(shell: Shell, one: dict[str, Any], states: dict[str, Any], url: str | None) -> None:
+def run_set(shell: Shell, one: dict[str, Any], states: dict[str, Any]) -> None:
     """Runs the commands of a set and packs their files, whether or not the commands succeeded."""
     began = time.monotonic()
     state = states[one["name"]] = {"state": RUNNING}
@@ -369,8 +353,6 @@ def run_set(shell: Shell, one: dict[str, Any], states: dict[str, Any], url: str 
     state["seconds"] = round(time.monotonic() - began, 1)
     try:
         pack_set(one, log_begin, state)
-        if url:  # before anybody reads that they are packed, and looks for them in the bucket
-            upload(one["name"], url)
         state["packed"] = True
     except OSError as problem:  # a full disk
         state.update(state=FAILED, error=f"results not packed: {problem}")
@@ -395,29 +377,6 @@ def pack_set(one: dict[str, Any], log_begin: int, state: dict[str, Any]) -> None
     files[one["log"]] = tail(log_begin)
     files["state.json"] = json.dumps(state).encode()
     write_whole(result(one["name"]), pack(files))
-
-
-def upload(name: str, url: str) -> None:
-    """Uploads the results of a set, so that they outlive the instance."""
-    try:
-        transfer(url, result(name).read_bytes())
-    except OSError as problem:
-        print(f"results of {name} not uploaded: {problem}", flush=True)
-
-
-def transfer(url: str, content: bytes | None = None) -> bytes:
-    """Downloads from a presigned URL, or uploads `content`; raises OSError where this fails."""
-    # These are slow to import, and most commands do not need them.
-    from http.client import HTTPException
-    from urllib.request import Request, urlopen
-
-    headers = {} if content is None else {"Content-Type": "application/octet-stream"}
-    request = Request(url, content, headers, method="GET" if content is None else "PUT")
-    try:
-        with urlopen(request, timeout=300) as answer:
-            return answer.read()
-    except HTTPException as problem:
-        raise OSError(f"transfer failed: {problem}") from problem
 
 
 def main() -> None:

@@ -35,3 +35,46 @@ def environment_of_a_chip():
         git_revision="0123456789abcdef",
         git_is_dirty=True,
     )
+
+
+@pytest.fixture
+def report_of(environment_of_a_chip):
+    """Makes a report of probes as a chip would write it."""
+    from bench.probes.report import Report
+
+    def make(*answers, target="trn2"):
+        return Report(
+            target=target, environment=environment_of_a_chip, answers=list(answers), unasked=[]
+        )
+
+    return make
+
+
+@pytest.fixture
+def probes(tmp_path, monkeypatch):
+    """Runs a command of bench.probes in a folder of its own, on a wide terminal."""
+    from typer.testing import CliRunner
+
+    from bench.probes import __main__ as programs
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(programs, "WIDTH", 300)
+    return lambda *words: CliRunner().invoke(programs.app, [str(word) for word in words])
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    """Runs a program's main in a folder of its own, on a wide terminal."""
+    import typer
+    from typer.testing import CliRunner
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def call(main, *arguments):
+        app = typer.Typer()
+        app.command()(main)
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return call

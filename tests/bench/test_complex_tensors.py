@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from bench.probes import __main__ as programs
 from bench.probes import asking, complex_tensors, proposals
 from bench.probes.complex_tensors import DECOMPOSE, MODES, SETTINGS
-from bench.probes.report import COMPLEX, Report, load
+from bench.probes.report import COMPLEX, load
 from bench.results import save
 from nki_sim import hardware
 from tests import sweeps
@@ -122,49 +121,35 @@ def test_a_process_without_the_device_refuses():
 # The command
 
 
-@pytest.fixture
-def invoke(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(programs, "WIDTH", 300)
-    return lambda *words: CliRunner().invoke(programs.app, [str(word) for word in words])
-
-
-def test_without_the_device_nothing_is_asked(invoke):
-    ran = invoke("run", COMPLEX, "--target", "trn2", "--out", "out.json")
+def test_without_the_device_nothing_is_asked(probes):
+    ran = probes("run", COMPLEX, "--target", "trn2", "--out", "out.json")
     assert ran.exit_code == 0, ran.output
     found = load(Path("out.json"))
     assert not found.answers and [one.probe for one in found.unasked] == [COMPLEX]
     assert "PyTorch's device 'neuron'" in found.unasked[0].reason
 
 
-def test_one_command_asks_all_of_the_device(invoke, monkeypatch):
+def test_one_command_asks_all_of_the_device(probes, monkeypatch):
     given = [answer("complex"), answer(verdict="unanswered", reason="it hung")]
     monkeypatch.setattr(complex_tensors, "ask_all", lambda: iter(given))
     monkeypatch.setattr(programs, "frameworks", lambda: ["torch_neuronx", "torch_xla"])
-    ran = invoke("run", COMPLEX, "--target", "trn2", "--out", "out.json")
+    ran = probes("run", COMPLEX, "--target", "trn2", "--out", "out.json")
     assert ran.exit_code == 1 and "1 probes have no answer, the first: it hung" in ran.output
     assert load(Path("out.json")).answers == given
     monkeypatch.setattr(programs, "frameworks", lambda: ["torch_xla"])
-    assert invoke("run", COMPLEX, "--out", "out.json").exit_code == 0
+    assert probes("run", COMPLEX, "--out", "out.json").exit_code == 0
     assert load(Path("out.json")).unasked
 
 
-def test_the_child_writes_its_answer(invoke, monkeypatch):
+def test_the_child_writes_its_answer(probes, monkeypatch):
     asked = []
     monkeypatch.setattr(complex_tensors, "ask", lambda *case: asked.append(case) or answer())
-    assert invoke("tensor", "mm", "eager", "0", "--out", "one.json").exit_code == 0
+    assert probes("tensor", "mm", "eager", "0", "--out", "one.json").exit_code == 0
     assert asked == [("mm", "eager", "0")]
     assert json.loads(Path("one.json").read_text())["probe"] == "complex-tensors: mm"
 
 
 # Proposals
-
-
-@pytest.fixture
-def report_of(environment_of_a_chip):
-    return lambda tensors: Report(
-        target="trn2", environment=environment_of_a_chip, answers=tensors, unasked=[]
-    )
 
 
 def all_right(mode, setting):
@@ -173,7 +158,7 @@ def all_right(mode, setting):
 
 def test_right_answers_of_a_mode_question_the_assumption_there(report_of):
     refused = answer("mm", "eager", "1", "refused", reason="TypeError: no storage")
-    found = proposals.findings(report_of([*all_right("compiled", "1"), refused]))
+    found = proposals.findings(report_of(*all_right("compiled", "1"), refused))
     assert not found.changes
     names = [f"complex-tensors: {name}" for name in NAMES]
     fits = f"trnfft.set_complex_storage(True) fits compiled code with {DECOMPOSE}=1"
@@ -184,7 +169,7 @@ def test_right_answers_of_a_mode_question_the_assumption_there(report_of):
 @pytest.mark.parametrize("verdict", ["wrong", "refused", "unanswered"])
 def test_one_operation_that_is_not_the_devices_keeps_the_assumption(report_of, verdict):
     tensors = [*all_right("eager", "0")[1:], answer("complex", verdict=verdict)]
-    found = proposals.findings(report_of(tensors))
+    found = proposals.findings(report_of(*tensors))
     told = found.notes if verdict == "unanswered" else found.agreed
     assert len(found.notes + found.agreed) == len(told) == 1
     assert "set_complex_storage(True) does not fit eager code" in told[0]

@@ -254,7 +254,7 @@ def test_the_launch_of_the_labs_is_fitted_to_two_copies_alone():
     assert [one.group for one in fitted] == [labs.COPY] * 2
     rest = [one.value - point_of(one).modelled for one in fitted]
     assert sum(rest) == pytest.approx(0)
-    launch = checked.overhead_us(labs.OVERHEAD)
+    launch = checked.overhead(labs.OVERHEAD).per_launch
     counts = {"128 x 64": 1, "2048 x 4096 and 32768 x 128": 2, "128 x 32 x 128: Sync's queue": 0}
     chosen = [o for o in RECORDS if o.overhead == labs.OVERHEAD and o.name in counts]
     assert {one.name for one in chosen} == set(counts)
@@ -398,41 +398,48 @@ def test_convolution(dtype):
 # What is fitted, and what is predicted.
 
 
-@pytest.mark.sweep
-def test_the_fit_reproduces_its_points_and_finds_given_constants():
-    fitted = {key: TRANSFORM_US[key] for key in launch_overhead.FITTED_TO}
-    overhead = launch_overhead.fit(fitted)
-    for transform, measured in fitted.items():
-        assert overhead.predict(transform) == pytest.approx(measured)
-    given = launch_overhead.Overhead(1000.0, 300.0)
-    again = launch_overhead.fit({key: given.predict(key) for key in TRANSFORM_US})
-    assert again.per_transform_us == pytest.approx(1000)
-    assert again.per_launch_us == pytest.approx(300)
+SEED = {key: one for key, one in zip(TRANSFORM_US, launch_overhead.RECORDS, strict=True)}
+
+
+@pytest.fixture
+def with_figures(monkeypatch):
+    """Gives the seed article's figures other values, and returns what is predicted for them."""
+
+    def call(values):
+        others = tuple(replace(one, value=values(key)) for key, one in SEED.items())
+        monkeypatch.setattr(checked, "RECORDS", others)
+        checked.overhead.cache_clear()
+        return [point_of(one).modelled for one in others]
+
+    yield call
+    checked.overhead.cache_clear()
 
 
 @pytest.mark.sweep
-def test_held_out_points_do_not_change_a_prediction(monkeypatch):
-
-    def predicted():
-        return {key: launch_overhead.predicted_us(key) for key in TRANSFORM_US}
-
-    before = predicted()
-    for key in TRANSFORM_US:
-        monkeypatch.setitem(
-            TRANSFORM_US, key, TRANSFORM_US[key] * (1 if key in launch_overhead.FITTED_TO else 3)
-        )
-    assert predicted() == before
-    monkeypatch.setitem(TRANSFORM_US, launch_overhead.FITTED_TO[0], 9000.0)
-    after = predicted()
-    assert all(after[key] != before[key] for key in before)
+def test_the_fit_reproduces_its_points_and_finds_given_constants(with_figures):
+    predicted = dict(zip(SEED, with_figures(TRANSFORM_US.get), strict=True))
+    for key in launch_overhead.FITTED_TO:
+        assert predicted[key] == pytest.approx(TRANSFORM_US[key])
+    given = {key: 1000 + 300 * one.launches + one.on_chip() for key, one in SEED.items()}
+    assert with_figures(given.get) == pytest.approx(list(given.values()))
+    found = checked.overhead(launch_overhead.OVERHEAD)
+    assert (found.once, found.per_launch) == (pytest.approx(1000), pytest.approx(300))
 
 
-@slow
-def test_two_points_are_fitted_and_all_others_held_out(points):
-    seed = [p.measurement for p in points if p.measurement.group == launch_overhead.SEED]
-    assert len(seed) == len(TRANSFORM_US)
-    held_out = {m.name for m in seed if m.use == HELD_OUT}
-    assert len(held_out) == len(TRANSFORM_US) - len(launch_overhead.FITTED_TO)
+@pytest.mark.sweep
+def test_held_out_points_do_not_change_a_prediction(with_figures):
+    before = with_figures(TRANSFORM_US.get)
+    fitted = launch_overhead.FITTED_TO
+    assert with_figures(lambda k: TRANSFORM_US[k] * (1 if k in fitted else 3)) == before
+    after = with_figures(lambda k: 9000.0 if k == fitted[0] else TRANSFORM_US[k])
+    for one, old, new in zip(SEED.values(), before, after, strict=True):
+        is_held = one.launches == SEED[fitted[1]].launches  # by the other fitted figure
+        assert (new == pytest.approx(old)) == is_held
+
+
+def test_two_points_are_fitted_and_all_others_held_out():
+    held_out = {key for key, one in SEED.items() if one.use == HELD_OUT}
+    assert held_out == set(TRANSFORM_US) - set(launch_overhead.FITTED_TO)
 
 
 @pytest.mark.parametrize(
@@ -445,16 +452,9 @@ def test_two_points_are_fitted_and_all_others_held_out(points):
     ],
 )
 def test_programs_of_a_chain(algorithm, n, count):
-    found = launch_overhead.chain(algorithm, n)
-    assert found.programs == count
-    assert 0 < found.chip_us < TRANSFORM_US[algorithm, n]
-
-
-def test_what_the_fit_refuses():
-    with pytest.raises(ValueError, match="DFT-GEMM, butterfly, radix-4 Stockham, radix-8 Stockham"):
-        launch_overhead.chain("radix-2 Stockham", 64)
-    with pytest.raises(ValueError, match="different numbers"):
-        launch_overhead.fit({("radix-4 Stockham", 64): 4254.0})
+    one = SEED[algorithm, n]
+    assert one.launches == count
+    assert 0 < one.on_chip() < one.value
 
 
 # The published points.

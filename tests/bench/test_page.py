@@ -5,8 +5,6 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 pytest.importorskip("jinja2")  # of the extra report
 
@@ -14,7 +12,6 @@ from bench.page import __main__ as command  # noqa: E402
 from bench.page import charts, contents, tables  # noqa: E402
 from bench.page.html import page  # noqa: E402
 from bench.results import Latency, Missing, Results, ResultsError, Row, save  # noqa: E402
-from tests.simulator.report.browser import in_browser  # noqa: E402
 
 ASKED = {"operation": "transforms_1d", "algorithm": "", "precision": "fast"}
 NAMES = ("min_us", "p50_us", "p90_us", "p99_us", "mean_us")
@@ -132,8 +129,9 @@ def test_one_file_that_needs_no_network(folder):
     parsed = Text(html)
     assert parsed.open == []
     assert parsed.addresses and all(address.startswith("#") for address in parsed.addresses)
-    assert "default-src 'none'" in html and "url(" not in html and "@import" not in html
-    ids = re.findall(r' id="([\w-]+)"', html)
+    assert "default-src 'none'" in html and "url(h" not in html and "@import" not in html
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
     assert {address[1:] for address in parsed.addresses} <= set(ids)
 
 
@@ -143,10 +141,10 @@ def test_the_page_has_all_parts_of_a_run(folder):
     assert "1 of 2 cases agree" in words
     assert "7 passed failed: 2, skipped: 3" in words
     assert "fft 64, batch 1 128.0 kernel 64.0 120 µs 2 0.064" in words
-    assert "fft 256, batch 1 failed (1) 256.0" in words
+    assert "transforms_1d fft 256, batch 1 failed 256.0" in words
     assert "fft 256, batch 1 failed the device <is> gone" in words
     assert "fft 128, batch 1 0.001 2e-06 differs" in words
-    assert "NKI 0.6.0" in words and "Neuron SDK 2.32" in words and "revision 0123456789ab" in words
+    assert "nki 0.6.0" in words and "sdk 2.32" in words and "git revision 0123456789ab" in words
     assert "launched an instance" in words and "<b>ended</b>" in words and "\x1b" not in words
     assert words.index("run.log") < words.index("benchmarks.log")
 
@@ -158,7 +156,7 @@ def test_a_page_of_part_of_a_run(write, tmp_path):
     assert "Parity" not in words and "Log" not in words
     found = charts.charts(contents.read([path]))
     kinds = {line.kind: line for line in found[0].lines}
-    assert kinds["predicted"].points == {64: 4.0} and kinds["predicted"].shown
+    assert kinds["predicted"].points == {64: 4.0}
 
 
 def test_whole_calls_are_compared_with_kernels_and_launches(write):
@@ -167,11 +165,9 @@ def test_whole_calls_are_compared_with_kernels_and_launches(write):
         write("modelled.json", "nki-sim", [row(64, "nki-sim", 20.0)]),
     ]
     found = contents.read(paths)
-    assert tables.ratios(found) == [3.0]
+    assert list(tables.ratios(found).values()) == [3.0]
     (single, *_) = charts.charts(found)
-    shown = {
-        line.kind: line.points[64] for line in single.lines if line.shown and line.kind != "seed"
-    }
+    shown = {line.kind: line.points[64] for line in single.lines if line.kind != "seed"}
     assert shown == {"host": 240.0, "modelled": 20.0, "launched": 80.0}
     assert "whole calls beside kernel and launches" in text_of(*paths).words
 
@@ -199,16 +195,9 @@ def test_long_logs_are_cut(folder):
     assert "1,234 characters come before" in text_of(folder).words
 
 
-@pytest.fixture
-def invoke():
-    app = typer.Typer()
-    app.command()(command.main)
-    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
-
-
 def test_command(invoke, folder, tmp_path):
     out = tmp_path / "page.html"
-    result = invoke(folder, "--out", out)
+    result = invoke(command.main, folder, "--out", out)
     assert result.exit_code == 0, result.output
     assert f"wrote {out}" in result.output and out.read_text("utf-8").startswith("<!DOCTYPE html>")
 
@@ -217,33 +206,8 @@ def test_command_refuses_what_is_no_results(invoke, tmp_path):
     (tmp_path / "x.json").write_text("{}")
     (tmp_path / "empty").mkdir()
     for path, complaint in ((tmp_path / "x.json", "x.json"), (tmp_path / "empty", "no results in")):
-        result = invoke(path, "--out", tmp_path / "page.html")
+        result = invoke(command.main, path, "--out", tmp_path / "page.html")
         assert result.exit_code == 2 and complaint in result.output
-    result = invoke(tmp_path / "empty", "--out", tmp_path / "absent" / "page.html")
+    result = invoke(command.main, tmp_path / "empty", "--out", tmp_path / "absent" / "page.html")
     assert result.exit_code == 2 and "there is no folder" in result.output
     assert not (tmp_path / "page.html").exists()
-
-
-def test_the_charts_draw_in_a_browser(folder, tmp_path):
-    found = in_browser(
-        page(contents.read([folder])),
-        """
-        await wait(100);
-        const pictures = [...document.querySelectorAll(".chart canvas")];
-        const inked = pictures.map((one) => {
-          const pixels = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;
-          return pixels.some((value, n) => n % 4 === 3 && value > 0);
-        });
-        charts[0].chart.setCursor({ left: charts[0].chart.valToPos(1024, "x"), top: 10 });
-        const outputs = [...document.querySelectorAll("#single output")];
-        const values = outputs.map((one) => one.textContent);
-        const box = document.querySelector("#single .more input");
-        box.click();
-        const wide = document.documentElement.scrollWidth > innerWidth;
-        return { inked, values, shown: charts[0].lines.filter((line) => line.shown).length, wide };
-        """,
-        tmp_path,
-    )
-    assert found["inked"] == [True, True]
-    assert found["values"][:2] == ["2,050", "1,020"]
-    assert found["shown"] == 7 and not found["wide"]  # two of the planner's choice, the seed's, one

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import nki_sim
 from bench.probes import __main__ as programs
 from bench.probes import asking, launcher, modelled, proposals
 from bench.probes.probe import normal
 from bench.probes.registry import PROBES, chosen
-from bench.probes.report import RIGHT, WRONG, Answer, Report, Tried, load
+from bench.probes.report import RIGHT, WRONG, Answer, Tried, load
 from bench.results import save
 from nki_sim import hardware
 from nki_sim.base.releases import RELEASES
@@ -44,14 +43,6 @@ def each(pairs, by_default=None):
 def short(probe):
     """A probe of few repetitions: more of them matter for the precision of its times only."""
     return replace(probe, counts=probe.counts[:2])
-
-
-@pytest.fixture
-def invoke(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr(programs, "WIDTH", 300)
-    return lambda *words: CliRunner().invoke(programs.app, [str(word) for word in words])
 
 
 # Probes with many repetitions or long sums.
@@ -191,16 +182,6 @@ def timed(name, per_repetition_ns, core=hardware.TRN2):
     )
 
 
-@pytest.fixture
-def report_of(environment_of_a_chip):
-    def make(*answers, target="trn2"):
-        return Report(
-            target=target, environment=environment_of_a_chip, answers=list(answers), unasked=[]
-        )
-
-    return make
-
-
 GROUPS = ("psum-groups-given", "psum-groups-omitted", "psum-groups-interleaved")
 
 
@@ -310,10 +291,10 @@ def test_what_no_field_holds_is_told(report_of):
 
 
 @pytest.mark.sweep
-def test_propose_prints_changes(invoke, report_of, tmp_path):
+def test_propose_prints_changes(probes, report_of, tmp_path):
     answers = [answer("device-loop-nested", WRONG)]
     save(report_of(timed("dma-issue-software", 1500.0), *answers), tmp_path / "probes.json")
-    result = invoke("propose", "probes.json")
+    result = probes("propose", "probes.json")
     assert result.exit_code == 0, result.output
     place = "^nki_sim/hardware.py, TRN2: "
     time = place + r"software_dge_ns=745.0 -> software_dge_ns=15\d\d\.0,  # dma-issue"
@@ -323,21 +304,21 @@ def test_propose_prints_changes(invoke, report_of, tmp_path):
     assert "2 change(s) proposed; nothing was edited" in result.output
 
 
-def test_a_report_of_the_simulator_proposes_nothing(invoke):
+def test_a_report_of_the_simulator_proposes_nothing(probes):
     names = ("psum-groups-given", "dma-issue-static")
-    ran = invoke("run", *names, "--target", "trn2", "--out", "probes.json")
+    ran = probes("run", *names, "--target", "trn2", "--out", "probes.json")
     assert ran.exit_code == 0, ran.output
     assert "the simulator answers, which settles nothing" in ran.output
     assert "hardware.psum_bank_groups, today wrong" in ran.output
-    proposed = invoke("propose", "probes.json")
+    proposed = probes("propose", "probes.json")
     assert proposed.exit_code == 0
     assert "settles nothing and proposes nothing" in proposed.output
     assert "0 change(s) proposed" in proposed.output
 
 
 @pytest.mark.sweep
-def test_probes_that_a_chip_cannot_be_asked_are_told(invoke, tmp_path):
-    ran = invoke("run", "lnc-2", "launch", "--target", "trn1", "--out", "probes.json")
+def test_probes_that_a_chip_cannot_be_asked_are_told(probes, tmp_path):
+    ran = probes("run", "lnc-2", "launch", "--target", "trn1", "--out", "probes.json")
     assert ran.exit_code == 0, ran.output
     found = load(tmp_path / "probes.json")
     assert [one.probe for one in found.unasked] == ["lnc-2"]
@@ -352,14 +333,14 @@ def test_probes_that_a_chip_cannot_be_asked_are_told(invoke, tmp_path):
         (("run", "--out", "no/such/folder.json"), "there is no folder no/such"),
     ],
 )
-def test_bad_arguments(invoke, words, message):
-    result = invoke(*words)
+def test_bad_arguments(probes, words, message):
+    result = probes(*words)
     assert result.exit_code == 2 and message in result.output
 
 
-def test_a_file_that_is_no_report(invoke, tmp_path):
+def test_a_file_that_is_no_report(probes, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"format": "trnfft probes", "target": 3}))
-    result = invoke("propose", "x.json")
+    result = probes("propose", "x.json")
     assert result.exit_code == 2 and "holds no results of trnfft probes" in result.output
 
 
@@ -470,10 +451,10 @@ def test_a_run_on_a_chip_asks_every_framework_and_has_modelled_times(monkeypatch
     assert found.answers[0].kernel.modelled_us == model.kernel.modelled_us
 
 
-def test_the_simulator_does_not_answer_for_another_nki(invoke, monkeypatch):
+def test_the_simulator_does_not_answer_for_another_nki(probes, monkeypatch):
     monkeypatch.setattr(programs, "REAL_NKI", True)
     for words in (("run", "launch"), ("propose", "probes.json")):
-        result = invoke(*words)
+        result = probes(*words)
         assert result.exit_code == 2 and "set NKI_SIM_ALWAYS=1" in result.output
 
 

@@ -7,8 +7,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import trnfft
 from bench import accuracy, parity, run
@@ -31,20 +29,6 @@ from trnfft.base.config import PRECISIONS
 from trnfft.planner.accuracy import MAX_ERRORS
 
 BACKENDS = {"torch": "host", "matmul": "host", "nki-sim": "modelled"}
-
-
-@pytest.fixture
-def invoke(tmp_path, monkeypatch):
-    """Runs a program's main in a folder of its own, on a wide terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def call(main, *arguments):
-        app = typer.Typer()
-        app.command()(main)
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-    return call
 
 
 TINY = {

@@ -119,11 +119,6 @@ def checks(title: str) -> list[Check]:
     return [check for check in every if check.detail]
 
 
-def neuron_checks() -> list[Check]:
-    """Returns checks of all that kernels on a NeuronCore need; what is missing is "broken"."""
-    return checks(NEURON)
-
-
 def _check(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, OK, look())

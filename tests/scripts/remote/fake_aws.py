@@ -117,13 +117,12 @@ class Fault:
 
 def error(code: str, status: int = 400) -> FaultFunction:
     """Returns a fault that answers with an error of AWS, in the protocol of the service."""
-    of_s3 = f"<Error><Code>{code}</Code><Message>injected</Message></Error>"
+    of_ec2 = f"<Error><Code>{code}</Code><Message>injected</Message></Error>"
 
     def strike(request: Request, forward: Forward) -> Response:
         bodies = {
             "ssm": json.dumps({"__type": code, "message": f"injected {code}"}),
-            "s3": of_s3,
-            "ec2": f"<Response><Errors>{of_s3}</Errors><RequestID>1</RequestID></Response>",
+            "ec2": f"<Response><Errors>{of_ec2}</Errors><RequestID>1</RequestID></Response>",
         }
         return Response(status, bodies[request.service].encode())
 
@@ -199,7 +198,7 @@ class Port:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         options = {"endpoint_url": self.url, "config": Config(user_agent_extra=TESTS)}
-        self.ec2, self.s3 = boto3.client("ec2", **options), boto3.client("s3", **options)
+        self.ec2 = boto3.client("ec2", **options)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable) -> list[bytes]:
         """Answers a request, as an application of WSGI."""
@@ -232,7 +231,7 @@ class FakeAws:
 
     def __init__(self, port: Port, folder: Path) -> None:
         self.port = port
-        self.ec2, self.s3 = port.ec2, port.s3
+        self.ec2 = port.ec2
         self.folder = folder
         self.venv = folder / "venv"
         self.requests: list[Request] = []
@@ -443,15 +442,10 @@ class FakeAws:
             command = self.invocations.get(request.parameters.get("CommandId", ""), {})
             comment = request.parameters.get("Comment") or command.get("Comment", "")
             request.verb = comment.rpartition(" ")[2]
-        elif "x-www-form-urlencoded" in environ.get("CONTENT_TYPE", ""):
+        else:
             fields = parse_qs(request.body.decode())
             request.service, request.operation = "ec2", fields["Action"][0]
             request.parameters = {key: values[0] for key, values in fields.items()}
-        else:
-            kind = environ["REQUEST_METHOD"].capitalize()
-            request.service, request.operation = "s3", f"{kind}Object"
-            if "X-Amz-Signature" in parse_qs(environ["QUERY_STRING"]):
-                request.operation += " presigned"
 
     def forward(self, request: Request) -> Response | None:
         """Returns the answer of an AWS in which nothing goes wrong."""

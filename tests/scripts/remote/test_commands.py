@@ -11,13 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from remote import needs
 from remote.cost import TYPES
 from remote.failure import Kind
 from remote.job import LIBRARY, OF_LIBRARY, ON_INSTANCE, size_of
-from trnfft.cli.health_checks import Check
 
 from .conftest import SCRIPTS, wait_for
 from .fake_aws import first
@@ -65,17 +63,6 @@ def test_commands_without_a_job(call, out, command):
     assert "is not a record of a job" in call(command, code=2)
 
 
-@sweep
-def test_doctor(hw_bench, monkeypatch):
-    found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
-    monkeypatch.setattr("trnfft.cli.health_checks.neuron_checks", lambda: found)
-    result = CliRunner().invoke(hw_bench.app, ["doctor"])
-    assert result.exit_code == 1
-    assert "a [placeholder]" in result.output and "do" in result.output
-    del found[1]
-    assert CliRunner().invoke(hw_bench.app, ["doctor"]).exit_code == 0
-
-
 # The dry run
 
 
@@ -92,24 +79,21 @@ def words(said: str) -> dict[str, str]:
 
 
 @sweep
-@pytest.mark.parametrize("bucket", [[], ["--bucket", "results"]], ids=["commands", "bucket"])
-def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, out, bucket):
-    aws.s3.create_bucket(Bucket="results")
-    options = ["--template", aws.new_template(), "--sets", "parity", *bucket]
+def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, out):
+    options = ["--template", aws.new_template(), "--sets", "parity"]
     with monkeypatch.context() as without:
         without.delenv("AWS_ACCESS_KEY_ID")
         without.delenv("AWS_SECRET_ACCESS_KEY")
         said = call("run", "--dry-run", *options)
     assert not aws.requests and not out.exists()
-    shown = re.findall(r"^(?:ec2|ssm|s3)\.(\w+) \{.*\}$", said, re.MULTILINE)
+    shown = re.findall(r"^(?:ec2|ssm)\.(\w+) \{.*\}$", said, re.MULTILINE)
     call("run", *options)
 
     def distinct(operations):
         """Returns each operation once, because the number of polls depends on the speed."""
         return list(dict.fromkeys(operations))
 
-    ours = [one.operation for one in aws.requests if "presigned" not in one.operation]
-    assert distinct(shown) == distinct(ours)
+    assert distinct(shown) == distinct(one.operation for one in aws.requests)
     verbs = re.findall("'Comment': 'trnfft (\\w+)'", said)
     assert distinct(verbs) == distinct(one.verb for one in aws.operations("SendCommand"))
 
@@ -128,19 +112,16 @@ def test_the_dry_run_says_what_the_real_run_needs(call, aws, repository):
     assert "12 vCPUs of a trn2.3xlarge" in found["quota"]
     for action in ("ec2:RunInstances", "ssm:SendCommand", "iam:PassRole", "ec2:CreateTags"):
         assert action in found["permissions"]
-    assert "s3:" not in found["permissions"]
     assert found["time, likely"].startswith("2 min and more") and "1.5 min" in found["time, likely"]
 
 
 @sweep
-def test_the_dry_run_with_an_instance_and_a_bucket(call, aws):
-    options = ("--instance", "i-1", "--bucket", "results", "--sets", "parity")
+def test_the_dry_run_with_an_instance(call, aws):
+    options = ("--instance", "i-1", "--sets", "parity")
     found = words(call("run", "--dry-run", *options, venv=False))
     assert "instance i-1" in found["image"]
     assert "scripts/wheels-neuron-trn2.txt" in found["environment"]
-    assert "one upload to the bucket results" in found["revision"]
-    for action in ("ec2:StartInstances", "s3:GetObject", "s3:PutObject", "s3:ListBucket"):
-        assert action in found["permissions"]
+    assert "ec2:StartInstances" in found["permissions"]
     assert "iam:PassRole" not in found["permissions"]
 
 
@@ -225,11 +206,10 @@ def test_the_policy_in_the_documentation_allows_every_call(call):
     allowed = {action for one in POLICY["Statement"] for action in one["Action"]}
     needed = set()
     for target in (["--template", "trnfft"], ["--instance", "i-1"]):
-        said = call("run", "--dry-run", *target, "--bucket", "results")
-        needed |= {":".join(pair) for pair in re.findall(r"^(ec2|ssm|s3)\.(\w+) \{", said, re.M)}
+        said = call("run", "--dry-run", *target)
+        needed |= {":".join(pair) for pair in re.findall(r"^(ec2|ssm)\.(\w+) \{", said, re.M)}
     assert needed <= allowed
-    # ListBucket: otherwise S3 answers AccessDenied where there is no object.
-    beside = {"iam:PassRole", "ec2:CreateTags", "ssm:GetParameters", "s3:ListBucket"}
+    beside = {"iam:PassRole", "ec2:CreateTags", "ssm:GetParameters"}
     assert allowed - needed == beside
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from remote.payload import decode, encode
-from tests import sweeps
 
 from .conftest import git, wait_for
 from .fake_aws import (
@@ -36,7 +35,6 @@ PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"
 ONE = ("--sets", "parity")
 TWO = ("--sets", "parity,accuracy")
-S3 = (*ONE, "--bucket", "results")
 
 
 def parity(out: Path) -> dict[str, str]:
@@ -70,44 +68,22 @@ PASSING = {
         ("GetCommandInvocation", "start", output(lambda text: "")),
         ("GetCommandInvocation", "accept", output(lambda text: text[:-2])),
     ],
-    "bucket": [
-        ("GetObject", "", error("InternalError", 500)),
-        ("PutObject", "", close),
-        ("PutObject presigned", "", error("InternalError", 500)),
-        ("GetObject presigned", "", body(lambda content: content[: len(content) // 2])),
-    ],
-    "results in the bucket": [("GetObject", "", body(lambda content: content[:-5]))],
 }
 
 
 @sweep
 @pytest.mark.parametrize("name", PASSING)
 def test_passing_faults_cost_nothing(call, aws, out, name):
-    aws.s3.create_bucket(Bucket="results")
-    of_s3 = PASSING[name][0][0].endswith(("Object", "presigned"))
-    times = 1 if of_s3 else 2  # a damaged object comes once
     injected = [
-        # Before, a run looks for the results of an earlier one.
-        aws.inject(operation, function, verb, skip=int(operation == "GetObject"), times=times)
+        aws.inject(operation, function, verb, times=2)
         for operation, verb, function in PASSING[name]
     ]
     instance = aws.new_instance()
-    call("run", "--instance", instance, *(S3 if of_s3 else ONE))
+    call("run", "--instance", instance, *ONE)
     assert all(fault.struck for fault in injected)
     assert parity(out) == {"from": PARITY}
     assert aws.ran == [PARITY]
     assert aws.state(instance) == "stopped"
-
-
-@sweep
-def test_an_instance_without_access_to_the_bucket(call, aws, out):
-    """Revision and results travel through commands."""
-    aws.s3.create_bucket(Bucket="results")
-    for operation in ("GetObject presigned", "PutObject presigned"):
-        aws.inject(operation, error("AccessDenied", 403), times=ALWAYS)
-    call("run", "--instance", aws.new_instance(), *S3)
-    assert parity(out) == {"from": PARITY}
-    assert {"receive", "chunk"} <= {one.verb for one in aws.requests}
 
 
 @sweep
@@ -188,13 +164,7 @@ FAULTS = {
     "no capacity at the start": Fault(
         6, "instance", "StartInstances", error("InsufficientInstanceCapacity", 500), STOPPED
     ),
-    "bucket denied": Fault(
-        4, "instance", "PutObject", error("AccessDenied", 403), STOPPED, sets=S3
-    ),
-    "bucket throttled": Fault(5, "instance", "PutObject", error("SlowDown", 503), STOPPED, sets=S3),
-    "bucket refuses": Fault(
-        15, "instance", "PutObject", error("PreconditionFailed", 403), STOPPED, sets=S3
-    ),
+    "refused": Fault(15, "instance", "StartInstances", error("InvalidState", 403), STOPPED),
     "clock behind": Fault(
         4,
         "instance",
@@ -219,7 +189,6 @@ FAULTS = {
 def test_faults_that_stay(call, aws, out, gate, midway, name):
     """The instance ends, what had finished is fetched by --resume, and nothing is repeated."""
     fault = FAULTS[name]
-    aws.s3.create_bucket(Bucket="results")
     if fault.target == "template":
         target = ("--template", aws.new_template())
     else:
@@ -264,22 +233,18 @@ def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):
     assert aws.states() == ["terminated"]
 
 
-@pytest.mark.parametrize(
-    ("bucket", "end"), [sweeps.whole((), "stopped"), (("--bucket", "results"), "terminated")]
-)
-def test_a_launched_instance_is_armed_by_its_boot(call, aws, bucket, end):
+def test_a_launched_instance_is_armed_by_its_boot(call, aws):
     """No call succeeds after the launch, as if the script had been killed."""
-    aws.s3.create_bucket(Bucket="results")
     for operation in ("DescribeInstances", "DescribeInstanceInformation", "TerminateInstances"):
         aws.inject(operation, close, times=ALWAYS)
-    options = (*ONE, "--hours", "1.5", *bucket)
+    options = (*ONE, "--hours", "1.5")
     said = call("run", "--template", aws.new_template(), *options, code=11)
     assert "it ends by itself at" in said
     ((instance, state),) = aws.instances().items()
     # 1.5 h, a minute of grace and a moment to come online, in whole minutes.
     assert state == "running" and aws.shutdown_time(instance) == "+92"
     aws.let_time_pass(instance)
-    assert aws.state(instance) == end
+    assert aws.state(instance) == "stopped"
     aws.faults.clear()
     call("stop")
     assert aws.state(instance) == "terminated"  # and its disk with it, whoever was killed when
@@ -360,24 +325,6 @@ def test_an_instance_that_is_pending_is_stopped_as_soon_as_it_runs(call, aws):
     instance = aws.new_instance()
     assert "did not start" in call("run", "--instance", instance, *ONE, code=7)
     assert aws.state(instance) == "stopped"
-
-
-@sweep
-def test_results_in_the_bucket_outlive_the_instance(call, aws, out, gate):
-    aws.s3.create_bucket(Bucket="results")
-
-    def terminate():
-        wait_for(lambda: "Contents" in aws.s3.list_objects_v2(Bucket="results"))
-        aws.terminate(*aws.instances())
-
-    # The instance has uploaded its first results, and ends before anybody has seen that.
-    aws.inject(SEND, first(terminate), "poll", skip=1)
-    call("run", "--template", aws.new_template(), *TWO, "--bucket", "results", code=10)
-    assert not (out / "parity.json").exists()
-    gate.touch()
-    call("run", "--resume")
-    assert parity(out) == {"from": PARITY}
-    assert aws.ran.count(PARITY) == 1
 
 
 @sweep
@@ -486,8 +433,7 @@ def test_job_on_the_instance_is_killed(call, aws, gate, midway):
 
 @sweep
 def test_time_limit_before_anything_ran(call, aws):
-    aws.s3.create_bucket(Bucket="results")
-    call("run", "--template", aws.new_template(), *S3, "--hours", "0.00001", code=13)
+    call("run", "--template", aws.new_template(), *ONE, "--hours", "0.00001", code=13)
     assert aws.ran == [] and aws.states() == ["terminated"]
 
 
@@ -555,27 +501,6 @@ def test_resume_runs_the_commit_of_the_job(call, aws, repository, out):
     aws.behave({PARITY: {"do": "print(open('pyproject.toml').read())"}})
     call("run", "--resume")
     assert "changed" not in (out / "parity.log").read_text()
-
-
-@sweep
-def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate, midway):
-    aws.s3.create_bucket(Bucket="results")
-    instance = aws.new_instance()
-    found = []
-
-    def look():
-        files = [file for file in aws.disk(instance).rglob("*") if file.is_file()]
-        for pid in aws.background(instance):
-            files += [Path(f"/proc/{pid}/{name}") for name in ("cmdline", "environ")]
-        found.extend(file for file in files if b"X-Amz-Signature" in file.read_bytes())
-        gate.touch()
-
-    aws.inject(SEND, first(look), "poll", when=midway)
-    call("run", "--instance", instance, *TWO, "--bucket", "results")
-    assert aws.operations("PutObject presigned") and aws.operations("GetObject presigned")
-    argv = (aws.disk(instance) / "argv").read_text()
-    assert "worker.zip download" in argv and "worker.zip start" in argv
-    assert found == []
 
 
 REGIONS = {

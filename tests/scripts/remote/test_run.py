@@ -32,7 +32,7 @@ def read(out, name):
     return json.loads((out / name).read_text())
 
 
-def test_stopped_instance_without_bucket(call, aws, out):
+def test_stopped_instance(call, aws, out):
     """The smoke test of a whole run, in which answers are refused, lost or damaged for a while."""
     instance = aws.new_instance()
     aws.behave({"-m pytest tests": {"content": "<testsuites/>"}})
@@ -50,17 +50,14 @@ def test_stopped_instance_without_bucket(call, aws, out):
     assert read(out, "accuracy.json") == {"from": "bench.accuracy"}
     assert "running bench.parity" in (out / "parity.log").read_text()
     assert aws.state(instance) == "stopped"
-    assert not aws.operations("TerminateInstances", "RunInstances", "PutObject")
+    assert not aws.operations("TerminateInstances", "RunInstances")
 
 
-def test_launched_instance_with_bucket(call, aws, out):
-    aws.s3.create_bucket(Bucket="results")
+def test_launched_instance(call, aws, out):
     sets = "--sets", "parity,accuracy"
-    call("run", "--template", aws.new_template(), "--bucket", "results", *sets)
+    call("run", "--template", aws.new_template(), *sets)
     assert read(out, "accuracy.json") == {"from": "bench.accuracy"}
     assert aws.states() == ["terminated"]
-    assert not [one for one in aws.requests if one.verb in ("chunk", "receive")]
-    assert "Contents" not in aws.s3.list_objects_v2(Bucket="results")
 
 
 @sweep
@@ -236,13 +233,13 @@ def test_no_shell_interprets_the_names_of_folders(call, aws, tmp_path):
     """Neither here nor on the instance, where the environment has such a name."""
     aws.venv = aws.venv.rename(aws.folder / "$(touch pwned); `touch pwned` 'a\" b")
     out = tmp_path / "$(touch pwned) 'x"
-    said = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks", "--out", str(out))
-    assert read(out, "benchmarks.json") == {"from": "bench.run"}
-    (line,) = [one for one in said.splitlines() if one.startswith("compare: ")]
+    said = call("run", "--instance", aws.new_instance(), "--sets", "probes", "--out", str(out))
+    assert read(out, "probes.json") == {"from": "bench.probes"}
+    (line,) = [one for one in said.splitlines() if one.startswith("changes to propose: ")]
     words = subprocess.run(
         ["sh", "-c", f"printf '%s\\n' {line.partition(': ')[2]}"], capture_output=True, text=True
     ).stdout.splitlines()
-    assert words[3] == str(out / "benchmarks.json")
+    assert words[-1] == str(out / "probes.json")
     assert not list(tmp_path.rglob("pwned")) and not os.path.exists("pwned")
 
 
@@ -260,7 +257,6 @@ BAD = {
     "hours": ([*NAMED, "--hours", "0"], "argument '--hours' is 0"),
     "nan hours": ([*NAMED, "--hours", "nan"], "argument '--hours' is nan"),
     "long hours": ([*NAMED, "--hours", "1000"], "argument '--hours' is 1000"),
-    "bucket": ([*NAMED, "--bucket", "../x"], "argument '--bucket' is '../x'"),
     "venv": ([*NAMED, "--venv", "venv"], "argument '--venv' is 'venv'"),
     "resume nothing": (["--resume"], "holds no job.json"),
     "resume with sets": (["--resume", *ONE], "--resume reads what the job was asked for"),
@@ -299,12 +295,6 @@ def test_uncommitted_changes_are_refused(call, aws, repository):
     (repository / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     said = call("run", "--instance", aws.new_instance(), code=2)
     assert "pyproject.toml: the commit" in said and not aws.requests
-
-
-@sweep
-def test_unknown_bucket_is_noticed_before_anything_costs(call, aws):
-    call("run", "--instance", aws.new_instance(), "--bucket", "unknown", code=2)
-    assert not aws.operations("StartInstances", "SendCommand")
 
 
 @sweep

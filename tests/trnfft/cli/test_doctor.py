@@ -409,7 +409,7 @@ def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):
 
 def test_without_a_driver_all_is_missing_and_a_note_on_the_screen(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    checks = by_name(health_checks.neuron_checks())
+    checks = by_name(health_checks.checks(health_checks.NEURON))
     assert checks.pop("target variable").status == "note"
     assert {check.status for check in checks.values()} == {"broken"}
     assert all(check.advice for check in checks.values())
@@ -417,7 +417,7 @@ def test_without_a_driver_all_is_missing_and_a_note_on_the_screen(monkeypatch, t
 
 
 def test_a_machine_that_is_ready(neuron_machine):
-    checks = by_name(health_checks.neuron_checks())
+    checks = by_name(health_checks.checks(health_checks.NEURON))
     assert {name: check.status for name, check in checks.items()} == dict.fromkeys(checks, "ok")
     assert checks["driver"].detail == "version 2.30.2.0, devices: 2"
     assert checks["neuron-ls"].detail == str(neuron_machine / "bin" / "neuron-ls")
@@ -435,7 +435,7 @@ def test_without_the_target_variable_it_explains_what_a_launch_costs(neuron_mach
         file = neuron_machine / value
         file.write_text(instance)
         monkeypatch.setattr(hardware, "INSTANCE_TYPE", file)
-        check = by_name(health_checks.neuron_checks())["target variable"]
+        check = by_name(health_checks.checks(health_checks.NEURON))["target variable"]
         assert check.status == "note" and "52 ms" in check.detail and "neuron-ls" in check.detail
         assert check.advice.endswith(f": export NEURON_PLATFORM_TARGET_OVERRIDE={value}")
         result = run()
@@ -536,9 +536,9 @@ def test_the_pages_have_the_commands_of_the_doctor():
 
 def test_each_package_of_torch_makes_a_device_unless_it_is_broken(neuron_machine, install):
     install("libtorch_neuronx_lite", "2.12.0.1.0.1284")
-    check = by_name(health_checks.neuron_checks())["device of torch"]
+    check = by_name(health_checks.checks(health_checks.NEURON))["device of torch"]
     assert (check.status, check.detail) == ("ok", "by libtorch_neuronx_lite, torch_xla")
     install("torch-neuronx", "2.9.0.2", "raise OSError('libnrt.so.1')")
     health_checks.import_error.cache_clear()
-    check = by_name(health_checks.neuron_checks())["device of torch"]
+    check = by_name(health_checks.checks(health_checks.NEURON))["device of torch"]
     assert check.status == "broken" and "libnrt.so.1" in check.detail
