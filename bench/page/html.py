@@ -9,7 +9,8 @@ from bench.page import charts, contents, tables
 from bench.seed_article import figures as seed_figures
 from nki_sim import hardware, report
 from nki_sim.base.whole_file import write_whole
-from nki_sim.report.html import environment, micro
+from nki_sim.report.page import environment
+from nki_sim.report.units import micro
 
 TEMPLATE = Path(__file__).parent / "template"
 STYLE = Path(report.__file__).parent / "template" / "report.css"  # the look of the simulator's

@@ -33,7 +33,8 @@ class Bar(NamedTuple):
 
 def page(timeline: Recording) -> str:
     """Returns the report as HTML that contains its data, styles and scripts."""
-    template = _environment().get_template("report.html.j2")
+    without = f"the report needs the package jinja2, {from_extra('report')}"
+    template = environment(_FOLDER / "template", without).get_template("report.html.j2")
     data = chart_data(timeline)
     sbuf_held, psum_held = [_most(counter) for counter in data["counters"][:2]]
     return template.render(
@@ -62,14 +63,19 @@ def page(timeline: Recording) -> str:
     )
 
 
-def _environment() -> Any:
-    """Returns jinja2's environment, which escapes all texts and refuses unknown names."""
+def environment(folder: Path, without: str) -> Any:
+    """Returns jinja2's environment, which escapes all texts and refuses unknown names.
+
+    Args:
+        folder: the folder of the templates.
+        without: the message of the error where jinja2 is not installed.
+    """
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError(f"the report needs the package jinja2, {from_extra('report')}") from error
+        raise ImportError(without) from error
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER / "template"),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
