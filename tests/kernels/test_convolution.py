@@ -22,7 +22,7 @@ from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 
 from .independence import check_rows_are_independent
-from .real_launches import BothWays
+from .launched import Launched, both_ways
 from .samples import fits, real
 from .turns import on_chips
 
@@ -122,14 +122,6 @@ def test_imaginary_parts_that_real_filters_have_not_are_ignored(strict_chip, rad
     near(launch(x, spectrum, radices)[0], exact_of(x, spectrum.astype(complex), n), tolerance(n))
 
 
-@pytest.mark.parametrize("strict_chip", ["trn1", sweeps.whole("trn2")], indirect=True)
-def test_dry_run_is_the_real_timeline(strict_chip):
-    for filters in (1, 300):
-        spectrum = np.fft.rfft(real(filters, 320))
-        timeline = launch(real(300, 320), spectrum, (16, 20))[1]
-        assert dry(300, (16, 20), filters).total_ns == timeline.total_ns
-
-
 @on_chips("radices, batch", [((16, 20), 140), ((3, 5), 5)], CHIPS)
 def test_rows_are_independent_and_so_are_filters(strict_chip, radices, batch):
     n = math.prod(radices)
@@ -167,8 +159,9 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
 def test_both_transforms_together_take_less_than_one_after_the_other(strict_chip, radices):
     """Spectra and their products do not pass HBM: its floor for them is more than is lost here."""
     n, batch = math.prod(radices), 1024
-    there, back = BothWays("real_stockham", strict_chip).dry_times(batch, radices)
-    alone = there + back + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
+    both = [Launched(name, strict_chip) for name in both_ways("real_stockham")]
+    alone = sum(each.dry_run((batch, n), radices).total_ns for each in both)
+    alone += hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
     assert dry(batch, radices, 1).total_ns <= alone
 
 

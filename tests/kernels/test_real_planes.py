@@ -20,7 +20,7 @@ from nki_kernels.spectral.real_planes import (
 from nki_sim import hardware
 from tests.tolerances import near, transforms
 
-from .independence import BAD
+from .independence import check_rows_are_independent
 from .samples import real
 from .turns import on_chips
 
@@ -76,12 +76,8 @@ def test_loops_and_two_cores(monkeypatch, shape):
 @OF_CHIP
 def test_planes_are_independent():
     x = real(4, 132, 67)
-    expected = np.fft.fft2(np.delete(x, 1, 0).astype(float)).real
-    for value in BAD.values():
-        x[1, 3, 5] = value
-        y = launch(x)
-        assert np.isfinite(value) or not np.isfinite(y[1]).any()
-        near(np.delete(y, 1, 0), expected, transforms(x.shape[1:]))
+    exact = np.fft.fft2(x.astype(float)).real
+    check_rows_are_independent(launch, x, exact, transforms(x.shape[1:]), [1])
 
 
 def test_cuts_are_of_about_equal_size():
