@@ -10,8 +10,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from . import chip
-from .isa import nisa, nl
-from .tensor import Tensor
+from .isa import Tensor, nisa, nl
 
 SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank on each partition

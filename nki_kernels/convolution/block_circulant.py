@@ -47,12 +47,11 @@ import numpy as np
 
 from ..base.arguments import are_positive, check_dimensions
 from ..base.engines import PARTITIONS, chunks, clear, element_count, hbm, sbuf, transfer
-from ..base.isa import nki, nl
+from ..base.isa import Tensor, nki, nl
 from ..base.launch import meet
 from ..base.packing import unpack
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_identity, load_tables
-from ..base.tensor import Tensor
 from ..real.real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from .circulant_areas import (
     BLOCKS,

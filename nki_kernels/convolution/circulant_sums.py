@@ -18,8 +18,7 @@ from ..base.engines import (
     sbuf,
     transpose,
 )
-from ..base.isa import nisa, nl
-from ..base.tensor import Tensor
+from ..base.isa import Tensor, nisa, nl
 from .circulant_areas import (
     BLOCKS,
     BODY,

@@ -25,9 +25,8 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.launch import Rows
-from ..base.tensor import Tensor
 
 STORED = 1024  # numbers of each part that are stored together
 SIDE_BY_SIDE = STORED // 2  # A, up to which transforms lie side by side on the partitions of a tile
