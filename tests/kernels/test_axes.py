@@ -75,7 +75,10 @@ def check(x, radices, order, kept=None, inverse=False, degree=1):
 
 
 def check_real(x, radices, order, degree=1):
-    """Fails unless real x [B, n1, ...] forward is near the half spectrum, and back near x."""
+    """Fails unless real x [B, n1, ...] and any half spectrum are near their transforms.
+
+    As NumPy: of the last axis, imaginary parts of the first and the Nyquist number are ignored.
+    """
     lengths, held = sizes(radices), x.shape[1:]
     last = len(lengths)
     passes = [one_pass(radices[a - 1], a, last) for a in order]
@@ -86,8 +89,10 @@ def check_real(x, radices, order, degree=1):
 
     passes = [one_pass(radices[a - 1], a, last, held[a - 1]) for a in order]
     passes.append(one_pass(radices[-1], last, last, held[-1], "c2r"))
-    back = run(exact, passes, "c2r", True, 1 / math.prod(lengths), degree)
-    near(back, x, transforms(lengths), message=f"order {order}")
+    z = normal(*exact.shape)
+    back = run(z, passes, "c2r", True, 1 / math.prod(lengths), degree)
+    exact = np.fft.irfftn(z, lengths, range(1, last + 1))[(slice(None), *map(slice, held))]
+    near(back, exact, transforms(lengths), message=f"order {order}")
 
 
 def sizes(radices):
@@ -213,17 +218,6 @@ def test_real_data_forward_and_back(strict_chip, radices, held):
     for place, order in enumerate(orders(len(radices) - 1)):
         for batch in (1, 3) if place == 0 else (3,):
             check_real(real(batch, *(held or sizes(radices))), radices, order)
-
-
-def test_any_half_spectrum_backwards():
-    """As NumPy: of the last axis, imaginary parts of the first and Nyquist number are ignored."""
-    for radices in (((6,), (8,)), ((2, 4), (5, 6)), ((5,), (3, 3))):
-        lengths = sizes(radices)
-        z = normal(2, lengths[0], lengths[1] // 2 + 1)
-        passes = [one_pass(radices[0], 1, 2), one_pass(radices[1], 2, 2, part="c2r")]
-        result = run(z, passes, "c2r", True)
-        exact = np.fft.irfftn(z.astype(complex), lengths, (1, 2), "forward")
-        near(result, exact, transforms(lengths))
 
 
 def modelled(shape, passes, part="c2c"):

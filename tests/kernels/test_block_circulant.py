@@ -15,7 +15,7 @@ import nki_sim
 from nki_kernels.base import counting, launch
 from nki_kernels.base.isa import nisa
 from nki_kernels.base.packing import pack, packed_spec
-from nki_kernels.convolution import circulant_areas, circulant_sums
+from nki_kernels.convolution import circulant_areas, circulant_products
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
     block_circulant_gradients,
@@ -130,10 +130,24 @@ def exact_gradient(of_grad, of_w, k):
     )
 
 
+LATER = [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16), (3, 70, 66, 3)]
+
+
 # The last shape takes longer than all others.
-@sweeps.some("shape", SHAPES, SHAPES[:-1])
-def test_product_and_gradients(shape):
-    assert_right(*shape, fitting(*shape)[0])
+@sweeps.some(
+    "chip, programs, shape",
+    [
+        *(("trn1", 1, shape) for shape in SHAPES),
+        *itertools.product(("trn2", "trn3"), (1, 2), LATER),
+    ],
+    [
+        *(("trn1", 1, shape) for shape in SHAPES[:-1]),
+        *((("trn2", "trn3")[place % 2], 2, shape) for place, shape in enumerate(LATER)),
+    ],
+).with_args(ids=str)
+def test_product_and_gradients(monkeypatch, chip, programs, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    assert_right(*shape, fitting(*shape)[0], programs)
 
 
 @pytest.mark.parametrize(
@@ -149,16 +163,6 @@ def test_every_layout_computes_the_same(shape):
 def test_every_block_size(k):
     for shape in ((3, 2, 3, k), (33, 4, 1, k)):
         assert_right(*shape, fitting(*shape)[0])
-
-
-@pytest.mark.parametrize("programs", [sweeps.whole(1), 2])
-@on_chips(
-    "shape",
-    [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16), (3, 70, 66, 3)],
-    ("trn2", "trn3"),
-)
-def test_later_chips_and_both_degrees_compute_the_same(strict_chip, programs, shape):
-    assert_right(*shape, fitting(*shape)[0], programs)
 
 
 LOOPS = [  # rows, p, q, k, of which a pass or more are loops where a body is short
@@ -190,7 +194,7 @@ def test_loops_on_the_device(monkeypatch, chip, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     rows, *rest = shape
     whole = counted(rows, tuple(rest), DEGREES[chip])
-    for module in (circulant_areas, circulant_sums):
+    for module in (circulant_areas, circulant_products):
         monkeypatch.setattr(module, "BODY", 10)
     share = 1 if shape in LOOPS else 0.8
     assert counted(rows, tuple(rest), DEGREES[chip]) < share * whole

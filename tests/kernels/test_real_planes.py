@@ -36,8 +36,12 @@ SHAPES = [
     (511, 66),
     (254, 386),
     (200, 498),
+    (1022, 66),
+    (66, 1024),
+    (257, 509),
+    (512, 768),
+    (384, 1000),
 ]
-LARGE = [(1022, 66), (66, 1024), (257, 509), (512, 768), (384, 1000)]
 
 
 def launch(x, scale=1.0, programs=1):
@@ -55,12 +59,6 @@ def check(batch, shape, scale=1.0, programs=1):
 @on_chips("shape", SHAPES, also=[("trn2", (66, 66)), ("trn1", (131, 67))])
 def test_real_parts(shape):
     check(1, shape, 0.7)
-
-
-@OF_CHIP
-@on_chips("shape", LARGE)
-def test_large_planes(shape):
-    check(1, shape)
 
 
 @OF_CHIP

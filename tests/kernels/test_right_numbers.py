@@ -60,10 +60,9 @@ def cases(
     sizes: Iterable[Any],
     *batches: Any,
     chips: str | Sequence[str] = "trn1",
-    on_all_cores: bool = False,
     **options: Any,
 ) -> list[Case]:
-    """Returns cases of each size and algorithm, on the chips by turns.
+    """Returns cases of each size and algorithm, on one core of the chips by turns.
 
     A size is a length, or radices, or both; without batches it is a pair with its own ones.
     """
@@ -74,11 +73,7 @@ def cases(
             size = size, ()
         n, radices = size if isinstance(size[-1], tuple) else (math.prod(size), size)
         for algorithm in [algorithms] if isinstance(algorithms, str) else algorithms:
-            chip = next(turn)
-            cores = hardware.chip(chip).programs_per_launch if on_all_cores else 1
-            found.append(
-                Case(algorithm, n, radices, tuple(many), chip=chip, cores=cores, **options)
-            )
+            found.append(Case(algorithm, n, radices, tuple(many), chip=next(turn), **options))
     return found
 
 
@@ -162,7 +157,9 @@ STOCKHAM = [
     *cases("stockham", [(2, 127), (128, 64)], 2, 1, options=BF16),
     *cases("stockham", [(128, 2), (128, 64)], 2, 1, options=REFINED),
     # Every even length in two stages, and several transforms a partition.
-    *cases("stockham", [(2, n // 2) for n in (*range(4, 34, 2), 60, 62, 64, 66, 68, 96, 126)], 5),
+    *cases(
+        "stockham", [(2, n // 2) for n in (*range(4, 34, 2), 60, 62, 64, 66, 68, 96, 126, 128)], 5
+    ),
     *cases("stockham", [((16, 16), [1500]), ((5, 6, 7), [700])]),
     *TILED,
 ]
@@ -405,9 +402,10 @@ MORE_LATER_CHIPS = on_chips(OF_COMPLEX_DATA + OF_REAL_DATA, LATER)
 # Loops on the device, and what they leave.
 
 
-def two_blocks(n, compensated=False):
-    """Rows of a butterfly for two iterations, and a ragged rest."""
-    return 2 * 128 * max(1, Geometry(n, compensated).points // n) + 3
+def butterflies(lengths, blocks, rest, compensated=False):
+    """Lengths, each with a batch of so many blocks and a rest."""
+    rows = [128 * max(1, Geometry(n, compensated).points // n) for n in lengths]
+    return [(n, [blocks * each + rest]) for n, each in zip(lengths, rows, strict=True)]
 
 
 LOOPS = [
@@ -427,10 +425,8 @@ LOOPS_OF_REAL_DATA = [
     *cases(both_ways("real_four_step"), [((36, 4, 40), (1, 37))], body=300),
 ]
 LOOPS_OF_BUTTERFLIES = [
-    *cases("butterfly", [(n, [two_blocks(n)]) for n in (16, 1024, 8192)], body=1),
-    *cases(
-        "butterfly", [(n, [two_blocks(n, True)]) for n in (8, 256)], options=COMPENSATED, body=1
-    ),
+    *cases("butterfly", butterflies((16, 1024, 8192), 2, 3), body=1),
+    *cases("butterfly", butterflies((8, 256), 2, 3, True), options=COMPENSATED, body=1),
 ]
 # Members and columns of loops over members, over columns, with and without a rest.
 STRIDED_LOOPS = [
@@ -451,12 +447,10 @@ DEAR_LOOPS = on_chips(LOOPS + STRIDED_LOOPS + LOOPS_OF_REAL_DATA + LOOPS_OF_BUTT
 SLOW = [
     *cases("split_four_step", [(128, 64, 4, 128)], 1),
     *cases("split_bluestein", [(1048573, (128, 128, 128))], 1),
-    *cases("butterfly", [(2**k, [two_blocks(2**k) // 2 + 130]) for k in range(1, 13)]),
+    *cases("butterfly", butterflies([2**k for k in range(1, 13)], 1, 131)),
     *cases("butterfly", [8192, 16384], 131),
     *cases(
-        "butterfly",
-        [(2**k, [two_blocks(2**k, True) // 2 + 130]) for k in range(1, 13)],
-        options=COMPENSATED,
+        "butterfly", butterflies([2**k for k in range(1, 13)], 1, 131, True), options=COMPENSATED
     ),
 ]
 
