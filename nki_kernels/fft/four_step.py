@@ -325,7 +325,7 @@ class FourStep:
             if self.stages:
                 evacuate(bank, target)
             else:
-                sums.twiddle(target, bank, factor_views(self.held.factors, 0, target.shape))
+                sums.twiddle(target, bank, factor_views(self.held.factors, target.shape))
         if self.stages:
             yield
 

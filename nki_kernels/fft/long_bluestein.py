@@ -135,4 +135,4 @@ class Convolution:
 
     def _weigh(self, results: Tensor, place: Place) -> None:
         tile = self.closing.load(place.low, results.shape[3], 0)
-        multiply_complex(results, results, factor_views(tile, 0, results.shape))
+        multiply_complex(results, results, factor_views(tile, results.shape))
