@@ -192,18 +192,16 @@ DEGREES = {"trn1": 1, "trn2": 2, "trn3": 1}
 ).with_args(ids=str)
 def test_loops_on_the_device(monkeypatch, chip, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    rows, *rest = shape
-    whole = counted(rows, tuple(rest), DEGREES[chip])
+    whole, share = counted(shape, DEGREES[chip]), 1 if shape in LOOPS else 0.8
     for module in (circulant_areas, circulant_products):
         monkeypatch.setattr(module, "BODY", 10)
-    share = 1 if shape in LOOPS else 0.8
-    assert counted(rows, tuple(rest), DEGREES[chip]) < share * whole
+    assert counted(shape, DEGREES[chip]) < share * whole
     assert_right(*shape, fitting(*shape)[0], DEGREES[chip])
 
 
-def counted(rows, shape, programs):
+def counted(shape, programs):
     """Instructions of both kernels, the bodies of loops once."""
-    timelines = [modelled(kernel, rows, shape, programs) for kernel in KERNELS]
+    timelines = [modelled(kernel, shape[0], shape[1:], programs) for kernel in KERNELS]
     return sum(len({each.number for each in timeline.events}) for timeline in timelines)
 
 
