@@ -10,8 +10,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from . import chip
-from .isa import nisa, nl
-from .tensor import Tensor
+from .isa import Tensor, nisa, nl
 
 SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank on each partition
@@ -224,18 +223,18 @@ class Turns:
 # Products with factors.
 
 
-def factor_views(factors: Tensor, low: int, shape: Sequence[int]) -> list[Tensor]:
+def factor_views(factors: Tensor, shape: Sequence[int]) -> list[Tensor]:
     """Return the real and imaginary part of factors for both parts of data, by strides of 0.
 
-    factors: a whole SBUF tile [P, 2, L], of which columns from ``low`` on are used. shape: the
-    shape of the data, [p, 2, n], or [p, 2, rows, n] for the same factors in every row.
+    factors: a whole SBUF tile [P, 2, L]. shape: that of the data, [p, 2, n], or [p, 2, rows, n] for
+    the same factors in every row.
     """
     length = factors.shape[2]
     pattern = [[2 * length, shape[0]], [0, 2]]
     if len(shape) == 4:
         pattern.append([0, shape[2]])
     pattern.append([1, shape[-1]])
-    return [factors.ap(pattern, low), factors.ap(pattern, length + low)]
+    return [factors.ap(pattern), factors.ap(pattern, length)]
 
 
 def times(bank: Tensor, factors: Tensor, replaces: bool) -> Tensor:

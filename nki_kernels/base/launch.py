@@ -22,10 +22,9 @@ from nki_sim.hardware import PARTITIONS
 from . import chip, counting
 from .counting import Count, counted
 from .engines import NARROW, clear, element_count, transfer
-from .isa import nisa, nl
+from .isa import Tensor, nisa, nl
 from .pipeline import TURN, Block, Item, Order, in_turn, pipeline
 from .tables import load_identity
-from .tensor import Tensor
 
 LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loop counted once
 # about the instructions of a loop's body, and half of those up to which rows are unrolled: a launch

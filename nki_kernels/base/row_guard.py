@@ -25,9 +25,8 @@ from typing import Any
 
 from .chip import transposes_mix_rows
 from .engines import chunks, sbuf
-from .isa import nisa, nl
+from .isa import Tensor, nisa, nl
 from .pipeline import Beside
-from .tensor import Tensor
 
 _SCALE = 2.0**-75
 _LIMIT = 2.0**102

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from . import counting
+from .tensor import Tensor
 
 PACKAGE = __name__.removesuffix(".base.simulator_copy")  # may be part of another package
 COPY = f"{PACKAGE}_in_simulator"
@@ -47,6 +48,7 @@ def copied_module(path: str) -> ModuleType:
             nki=modules["nki"],
             nl=modules["nki.language"],
             nisa=counting.CountedIsa(modules["nki.isa"]),
+            Tensor=Tensor,
         )
         sys.modules.update({COPY: copy, base.__name__: base, api.__name__: api})
         sys.modules[f"{COPY}.base.counting"] = sys.modules[counting.__name__]

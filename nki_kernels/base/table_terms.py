@@ -17,8 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from .engines import evacuate, sbuf
-from .isa import nisa, nl
-from .tensor import Tensor
+from .isa import Tensor, nisa, nl
 
 Array = np.ndarray[Any, Any]
 TableSpec = tuple[tuple[int, ...], str]  # the shape and the dtype of a table

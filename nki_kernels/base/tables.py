@@ -13,8 +13,7 @@ from nki_sim.hardware import PARTITIONS
 
 from . import counting
 from .engines import chunks, element_count, itemsize, sbuf, transfer
-from .isa import nisa, nl
-from .tensor import Tensor
+from .isa import Tensor, nisa, nl
 
 _STAGED = 6 << 10  # bytes a partition of a table that DMA loads at a time
 

@@ -12,7 +12,7 @@ j is a real matrix product: rows (part, j) times [[Wr, Wi], [-Wi, Wr]], or, in s
 Layout on the NeuronCore.  The kernel makes three passes over HBM: transforms, products and inverse
 transforms. Each pass places on the partitions what it contracts. In the diagram, b stands for the
 rows; for the weight, b stands for i. Only the last dimension, the rows, stays contiguous. A fourth
-pass, ``circulant_sums``, computes the gradients of the weight.
+pass, ``sum_spectra``, computes the gradients of the weight.
 
     spectra    HBM [b, (j n)] -> SBUF [b, (j n)] -> PSUM [(j n), b] -> [(j part slot), b] -> HBM
     products   HBM [j, part, slot, b] -> SBUF [(u part j), slot, b] -> PSUM [(u part i), b] -> HBM
@@ -47,12 +47,11 @@ import numpy as np
 
 from ..base.arguments import are_positive, check_dimensions
 from ..base.engines import PARTITIONS, chunks, clear, element_count, hbm, sbuf, transfer
-from ..base.isa import nki, nl
+from ..base.isa import Tensor, nki, nl
 from ..base.launch import meet
 from ..base.packing import unpack
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_identity, load_tables
-from ..base.tensor import Tensor
 from ..real.real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from .circulant_areas import (
     BLOCKS,
@@ -70,8 +69,7 @@ from .circulant_areas import (
     row_pitch,
     spectrum_rows,
 )
-from .circulant_products import Product
-from .circulant_sums import Sums, sum_spectra
+from .circulant_products import Product, Sums, sum_spectra
 from .circulant_transforms import Tools, ToRows, ToSpectra, transform
 
 MAX_BLOCK = 256

@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Protocol
 
 from ..base.counting import counted
 from ..base.engines import PARTITIONS, PSUM_BANK, addressed, chunks, sbuf, transfer
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.launch import BODY_INSTRUCTIONS
-from ..base.tensor import Tensor
 from ..real.real_dft_gemm import contracted_half
 
 LOADED = 4096  # fp32 numbers a partition that one load brings, at most

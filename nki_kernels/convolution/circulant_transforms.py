@@ -20,10 +20,9 @@ from ..base.engines import (
     sbuf,
     transpose,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.pipeline import Task, pipeline
 from ..base.row_guard import marks_of, set_rows_aside
-from ..base.tensor import Tensor
 from .circulant_areas import (
     BLOCKS,
     LOADED,

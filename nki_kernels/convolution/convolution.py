@@ -29,13 +29,12 @@ from itertools import chain
 
 from ..base.arguments import check_dimensions, rows_and_length, two_of
 from ..base.engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import HbmRows, Rows, load_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, Beside, Block, Order, by_age
 from ..base.row_guard import guarded, mark_of
 from ..base.table_terms import Array, TableSpec
-from ..base.tensor import Tensor
 from ..real.real_stages import (
     FlatRows,
     into_slots,

@@ -34,8 +34,6 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.arguments import (
     are_positive,
     check_dimensions,
@@ -45,6 +43,7 @@ from ..base.arguments import (
 )
 from ..base.chip import transposes_mix_rows
 from ..base.engines import (
+    PARTITIONS,
     PSUM_BANK,
     addressed,
     columns_read,
@@ -55,13 +54,12 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import meet
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Item, Order, Task
 from ..base.table_terms import Array, TableSpec
 from ..base.tables import load_tables
-from ..base.tensor import Tensor
 from ..nd.axes import REAL_STOCKHAM, Part, Pass, parts_of, run_rows
 from ..nd.column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from ..nd.columns import ColumnBlock, HbmColumns, for_columns

@@ -217,13 +217,8 @@ def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
 def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, of any length up to 5120.
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N].
-        tables, places: the two results of ``pack(bluestein_tables(N, M, radices, ...))``.
-        radices: a tuple of ints with product M.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    The arguments and the results are those of ``stockham``, with ``bluestein_tables(N, M,
+    radices, ...)`` and radices whose product is M.
     """
     _, n = rows_and_length(x_re, x_im)
     m = convolved_length(radices, n)

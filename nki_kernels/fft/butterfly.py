@@ -46,10 +46,9 @@ from typing import Any
 
 from ..base.arguments import rows_and_length
 from ..base.engines import PARTITIONS, hbm, sbuf, transfer
-from ..base.isa import nki
+from ..base.isa import Tensor, nki
 from ..base.launch import Rows, blocks_of, for_rows, load_rows, part_of_rows, store_rows
 from ..base.pipeline import TURN, Block, Order, pipeline
-from ..base.tensor import Tensor
 from .butterfly_stages import (
     Tables,
     Words,
@@ -70,17 +69,11 @@ _STORED = 512  # the same, of results that are stored at once
 def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, on the Vector engine.
 
-    The tables determine the direction and the scale.
+    The tables determine the direction and the scale. The arguments and the results are those of
+    ``stockham``, with ``butterfly_tables``, for a power of two from 2 to 16384 (4096
+    compensated).
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N]; N is a power of two from 2 to
-            16384 (4096 compensated).
-        tables, places: the two results of ``pack(butterfly_tables(N, ...,
-            compensated=compensated))``.
-        compensated: whether every number is computed as an unevaluated sum of two.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    compensated: whether every number is computed as an unevaluated sum of two.
     """
     batch, n = rows_and_length(x_re, x_im)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)

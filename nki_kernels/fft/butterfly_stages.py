@@ -11,10 +11,9 @@ from typing import Any
 
 from ..base.arguments import check_tables
 from ..base.engines import PARTITIONS, PSUM_BANK, element_count, psum, sbuf, transfer
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.packing import check_places
 from ..base.pipeline import Task, pipeline
-from ..base.tensor import Tensor
 from .butterfly_tables import FIRST_CONSTANT, HIGH_BITS, SCALE, SIGNS, Stage
 
 _ENTRIES = 512  # entries of a table that are loaded at once

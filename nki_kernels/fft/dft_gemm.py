@@ -33,11 +33,10 @@ import numpy as np
 
 from ..base.arguments import rows_and_length
 from ..base.engines import PARTITIONS, hbm
-from ..base.isa import nki
+from ..base.isa import Tensor, nki
 from ..base.launch import HbmRows
 from ..base.roots import dft_matrix
 from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
-from ..base.tensor import Tensor
 from .row_products import Product, RowProducts
 
 MAX_LENGTH = 256

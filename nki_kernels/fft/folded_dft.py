@@ -63,14 +63,13 @@ from ..base.engines import (
     sbuf,
     transpose,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import HbmRows, Rows, blocks_of, for_rows, load_rows, store_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Task, early
 from ..base.row_guard import guarded, mark_of
 from ..base.table_terms import Array, TableSpec
 from ..base.tables import load_few_tables, load_identity
-from ..base.tensor import Tensor
 
 MIN_LENGTH, MAX_LENGTH = 129, 2047
 _INPUTS = 3  # tiles that DMA fills in turn: for two blocks ahead, and for the one that is folded
@@ -129,12 +128,8 @@ def folded_dft_specs(n: int) -> tuple[TableSpec, ...]:
 def folded_dft(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, by products of half its size.
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N], 129 <= N <= 2047.
-        tables, places: the two results of ``pack(folded_dft_tables(N, ...))``.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    The arguments and the results are those of ``stockham``, with ``folded_dft_tables``, for N from
+    129 to 2047.
     """
     _, n = rows_and_length(x_re, x_im)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)

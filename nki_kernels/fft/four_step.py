@@ -66,12 +66,11 @@ from ..base.engines import (
     psum,
     sbuf,
 )
-from ..base.isa import nki, nl
+from ..base.isa import Tensor, nki, nl
 from ..base.launch import Rows, for_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Item, Order, Task, late
 from ..base.tables import Stream, load_identity, load_tables
-from ..base.tensor import Tensor
 from .four_step_tables import inner_stages
 from .spread_lines import (
     LONG,
@@ -105,13 +104,8 @@ Weigh = Callable[[Tensor, Place], None]
 def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, each spread over all partitions.
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N].
-        tables, places: the two results of ``pack(four_step_tables(N, radices, ...))``.
-        radices: a tuple of ints r1, ..., C with product N.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    The arguments and the results are those of ``stockham``, with ``four_step_tables`` and
+    radices r1, ..., C.
     """
     batch, n = rows_and_length(x_re, x_im)
     check_factors(radices, n)
@@ -331,7 +325,7 @@ class FourStep:
             if self.stages:
                 evacuate(bank, target)
             else:
-                sums.twiddle(target, bank, factor_views(self.held.factors, 0, target.shape))
+                sums.twiddle(target, bank, factor_views(self.held.factors, target.shape))
         if self.stages:
             yield
 

@@ -26,12 +26,11 @@ from dataclasses import dataclass, replace
 
 from ..base.arguments import convolved_length, rows_and_length
 from ..base.engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
-from ..base.isa import nki, nl
+from ..base.isa import Tensor, nki, nl
 from ..base.launch import Rows, for_rows, whole
 from ..base.packing import unpack
 from ..base.pipeline import TURN, Block, Item, in_turn
 from ..base.table_terms import Array, TableSpec, table_spec
-from ..base.tensor import Tensor
 from .bluestein import check_long, chirp_factors, parts_by_row
 from .four_step import FourStep, Weigh
 from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables
@@ -77,13 +76,8 @@ def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
 def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, of any length up to 2^18.
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N].
-        tables, places: the two results of ``pack(long_bluestein_tables(N, radices, ...))``.
-        radices: r1, ..., C with product M.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    The arguments and the results are those of ``stockham``, with ``long_bluestein_tables`` and
+    radices r1, ..., C, whose product is M.
     """
     batch, n = rows_and_length(x_re, x_im)
     convolved_length(radices, n)
@@ -141,4 +135,4 @@ class Convolution:
 
     def _weigh(self, results: Tensor, place: Place) -> None:
         tile = self.closing.load(place.low, results.shape[3], 0)
-        multiply_complex(results, results, factor_views(tile, 0, results.shape))
+        multiply_complex(results, results, factor_views(tile, results.shape))

@@ -32,13 +32,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.arguments import check_matrix
 from ..base.chip import transposes_mix_rows
 from ..base.engines import (
     DMA_RUN,
     NARROW,
+    PARTITIONS,
     PSUM_BANK,
     chunks,
     clear,
@@ -54,7 +53,7 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.launch import (
     HbmRows,
     Rows,
@@ -69,7 +68,6 @@ from ..base.pipeline import TURN, After, Block, Order, Task
 from ..base.row_guard import guarded
 from ..base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
 from ..base.tables import load_identity, load_tables
-from ..base.tensor import Tensor
 
 _BLOCKS = 16  # blocks of a batch that is too small for as many blocks of 8 KiB a partition
 # Numbers a partition of the blocks of a small batch: enough that an engine takes longer to move

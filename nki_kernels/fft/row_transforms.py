@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.chip import transposes_mix_rows
-from ..base.engines import DMA_RUN, SMALLEST_SBUF, chunks, clear, itemsize, sbuf, transfer
-from ..base.isa import nisa
+from ..base.engines import (
+    DMA_RUN,
+    PARTITIONS,
+    SMALLEST_SBUF,
+    chunks,
+    clear,
+    itemsize,
+    sbuf,
+    transfer,
+)
+from ..base.isa import Tensor, nisa
 from ..base.launch import (
     HbmRows,
     Rows,
@@ -33,7 +40,6 @@ from ..base.pipeline import TURN, Block, Order
 from ..base.row_guard import guarded, prepare_guard
 from ..base.table_terms import data_dtype
 from ..base.tables import Stream, load_identity, load_tables
-from ..base.tensor import Tensor
 from .stage_products import (
     Tabled,
     Tools,

@@ -50,12 +50,11 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import nisa, nki
+from ..base.isa import Tensor, nisa, nki
 from ..base.launch import Rows, singles
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Task
 from ..base.table_terms import Array, TableSpec, table_spec
-from ..base.tensor import Tensor
 from .bluestein import check_long, chirp_factors, parts_by_row
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
@@ -148,13 +147,8 @@ def split_bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[TableSpec, 
 def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, of any length up to 2^22.
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N].
-        tables, places: the two results of ``pack(split_bluestein_tables(N, radices, ...))``.
-        radices: P, r1, ..., C with product M.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    The arguments and the results are those of ``stockham``, with ``split_bluestein_tables`` and
+    radices P, r1, ..., C, whose product is M.
     """
     _, n = rows_and_length(x_re, x_im)
     m = convolved_length(radices, n)

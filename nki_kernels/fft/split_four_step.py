@@ -68,13 +68,12 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import Rows, Split, Work, count_of, for_rows, meet, singles
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Item, Order, Task, in_turn, pipeline
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_identity, load_tables
-from ..base.tensor import Tensor
 from .four_step import FourStep, Transforms
 from .four_step_tables import four_step_specs, four_step_tables
 from .spread_lines import Inputs, Lines, Place, load_lines, spread_of
@@ -234,14 +233,9 @@ def split_four_step_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
 def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``, through scratch in HBM.
 
-    Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, N].
-        matrices: the first of ``split_four_step_tables(N, radices, ...)``.
-        tables, places: the two results of ``pack`` for the others.
-        radices: P, r1, ..., C with product N.
+    The arguments and the results are those of ``stockham``, with radices P, r1, ..., C.
 
-    Returns:
-        (y_re, y_im), float32 HBM [B, N].
+    matrices: the first of ``split_four_step_tables(N, radices, ...)``; the others are packed.
     """
     batch, n = rows_and_length(x_re, x_im)
     check_factors(radices, n)

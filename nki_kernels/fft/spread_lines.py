@@ -25,9 +25,8 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.launch import Rows
-from ..base.tensor import Tensor
 
 STORED = 1024  # numbers of each part that are stored together
 SIDE_BY_SIDE = STORED // 2  # A, up to which transforms lie side by side on the partitions of a tile
@@ -248,7 +247,7 @@ class Inputs:
         rows, half = chunk.rows.each, _LOADED // 2
         halves = chunk.tile[0 : self.spread.first, 0:_LOADED].reshape_dim(1, (2, half))
         numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
-        multiply_complex(numbers, numbers, factor_views(chunk.factors, 0, numbers.shape))
+        multiply_complex(numbers, numbers, factor_views(chunk.factors, numbers.shape))
 
     def start(self, most: int = PARTITIONS) -> None:
         """Issue the loads of the next chunks, as far as tiles are free."""

@@ -26,12 +26,11 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
-from ..base.isa import nisa
+from ..base.isa import Tensor, nisa
 from ..base.pipeline import TURN, After, Block, Task
 from ..base.row_guard import mark_of
 from ..base.table_terms import PAIRS, evacuate_operand, table_terms
 from ..base.tables import Stream
-from ..base.tensor import Tensor
 from .stage import Group, Stage
 
 _CHUNK = 2048  # numbers a partition of a streamed table that are loaded at a time

@@ -52,11 +52,10 @@ from collections.abc import Sequence
 
 from ..base.arguments import check_factors, check_tables, rows_and_length
 from ..base.engines import DMA_RUN, hbm
-from ..base.isa import nki
+from ..base.isa import Tensor, nki
 from ..base.launch import HbmRows
 from ..base.packing import unpack
 from ..base.table_terms import Array, TableSpec
-from ..base.tensor import Tensor
 from .row_transforms import RowTransforms
 from .stage import check_radices, stage_spec, stage_table, stages_of
 from .stage_products import Tabled

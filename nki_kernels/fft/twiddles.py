@@ -14,10 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..base.engines import chunks, sbuf, times, transfer
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.roots import roots
 from ..base.table_terms import Array
-from ..base.tensor import Tensor
 from .stage import Stage
 from .stage_products import Put, Results, natural_places
 

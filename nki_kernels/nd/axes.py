@@ -28,10 +28,9 @@ from typing import Any
 
 from ..base.arguments import are_positive, check_shapes, product_of
 from ..base.engines import element_count, hbm
-from ..base.isa import nki
+from ..base.isa import Tensor, nki
 from ..base.launch import HbmRows, meet
 from ..base.packing import unpack
-from ..base.tensor import Tensor
 from ..fft.dft_gemm import dft_gemm_rows
 from ..fft.stockham import stockham_rows
 from ..real.real_stockham import real_stockham_rows

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, cycle, islice, pairwise
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.engines import (
     HALF,
+    PARTITIONS,
     PSUM_BANK,
     clear,
     columns_read,
@@ -24,11 +23,10 @@ from ..base.engines import (
     transfer,
     transpose,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.pipeline import Task
 from ..base.row_guard import marks_of, set_rows_aside
 from ..base.tables import load_identity
-from ..base.tensor import Tensor
 from .columns import ColumnBlock, Columns, HbmColumns
 
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from ..base.counting import counted
 from ..base.engines import NARROW, PARTITIONS, PSUM_BANK, element_count
-from ..base.isa import nl
+from ..base.isa import Tensor, nl
 from ..base.launch import Share
 from ..base.pipeline import Block, Order, in_turn, pipeline
-from ..base.tensor import Tensor
 
 
 @dataclass(frozen=True)

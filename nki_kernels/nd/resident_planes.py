@@ -43,13 +43,12 @@ import numpy as np
 
 from ..base.arguments import check_shapes
 from ..base.engines import HALF, PARTITIONS, PSUM_BANK, hbm, sbuf, transfer
-from ..base.isa import nki
+from ..base.isa import Tensor, nki
 from ..base.launch import Rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Task
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_identity, load_tables
-from ..base.tensor import Tensor
 from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 ROW_RADIX = 64  # r1

@@ -28,10 +28,10 @@ from ..base.engines import (
     sbuf,
     transpose,
 )
+from ..base.isa import Tensor
 from ..base.launch import Rows, Work, for_rows
 from ..base.pipeline import TURN, Beside, Block, Order, Task
 from ..base.table_terms import Array
-from ..base.tensor import Tensor
 
 TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 

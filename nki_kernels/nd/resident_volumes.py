@@ -36,14 +36,13 @@ import numpy as np
 
 from ..base.arguments import check_shapes
 from ..base.engines import HALF, PARTITIONS, PSUM_BANK, element_count, hbm, sbuf, transfer
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import Rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Task
 from ..base.roots import dft_matrix
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_identity, load_tables
-from ..base.tensor import Tensor
 from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 SIZES = (HALF, PARTITIONS)  # sizes of an axis
@@ -131,13 +130,8 @@ def resident_volumes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def
 def resident_real_volumes(x, tables, places):  # type: ignore[no-untyped-def]
     """Transform real volumes over three axes.
 
-    Args:
-        x: float32 HBM [B, n0, n1, n2].
-        tables, places: the two results of ``pack(resident_volumes_tables((n0, n1, n2), True,
-            ...))``.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, n0, n1, n2/2 + 1].
+    The arguments are those of ``resident_volumes``, but for one part of x and
+    ``resident_volumes_tables((n0, n1, n2), True, ...)``. The results are [B, n0, n1, n2/2 + 1].
     """
     return transform_volumes([x], unpack(tables, places, 3))
 

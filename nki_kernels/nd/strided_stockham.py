@@ -43,13 +43,12 @@ import numpy as np
 from ..base.arguments import check_dimensions, check_factors, check_shapes, check_tables
 from ..base.chip import transposes_mix_rows
 from ..base.engines import PARTITIONS, PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
-from ..base.isa import nki, nl
+from ..base.isa import Tensor, nki, nl
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Task
 from ..base.roots import dft_matrix, roots
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_tables
-from ..base.tensor import Tensor
 from .column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from .columns import ColumnBlock, HbmColumns, for_columns
 from .resident_products import real_matrices

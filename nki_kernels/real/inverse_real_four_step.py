@@ -48,12 +48,11 @@ from ..base.engines import (
     times,
     transfer,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import Rows, for_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Single, Task, by_age
 from ..base.tables import load_identity
-from ..base.tensor import Tensor
 from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows
 from .real_four_step_tables import inverse_digits
 
@@ -68,13 +67,8 @@ Sums = Callable[[int, int, Sequence[Sequence[Tensor]]], None]
 def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Compute real rows from half spectra ``x_re + i x_im``.
 
-    Args:
-        x_re, x_im: the half spectra, float32 HBM [B, N // 2 + 1].
-        tables, places: the two results of ``pack(inverse_real_four_step_tables(N, radices, ...))``.
-        radices: (R, C) or (R, L, C) with product N.
-
-    Returns:
-        y, float32 HBM [B, N].
+    The arguments are those of ``inverse_real_stockham``, with ``inverse_real_four_step_tables``
+    and the radices of ``real_four_step``, and so is the result.
     """
     batch, half = rows_and_length(x_re, x_im)
     check_factors(radices, 2 * (half - 1))

@@ -61,12 +61,11 @@ from ..base.engines import (
     times,
     transfer,
 )
-from ..base.isa import nisa, nki
+from ..base.isa import Tensor, nisa, nki
 from ..base.launch import Rows, for_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Single, late
 from ..base.tables import load_identity
-from ..base.tensor import Tensor
 from .real_four_step_stages import (
     FEW_ROWS,
     LOADED,
@@ -86,13 +85,8 @@ _TWO_STATES = 6656  # numbers of a state on a partition, up to which SBUF holds 
 def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     """Compute half spectra, frequencies 0 to N/2, of the rows of real ``x``.
 
-    Args:
-        x: float32 HBM [B, N].
-        tables, places: the two results of ``pack(real_four_step_tables(N, radices, ...))``.
-        radices: (R, C) or (R, L, C) with product N.
-
-    Returns:
-        (y_re, y_im), float32 HBM [B, N // 2 + 1].
+    The arguments and the results are those of ``real_stockham``, with ``real_four_step_tables``
+    and radices (R, C) or (R, L, C).
     """
     batch, n = rows_and_length(x)
     check_factors(radices, n)

@@ -22,11 +22,10 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
-from ..base.isa import nl
+from ..base.isa import Tensor, nl
 from ..base.launch import Rows
 from ..base.pipeline import TURN, Block, Order, Task, Turn
 from ..base.tables import load_tables
-from ..base.tensor import Tensor
 from .real_four_step_tables import Digits
 
 LOADED = 2048  # numbers a partition of an input tile, unless one row has more

@@ -23,10 +23,10 @@ from ..base.engines import (
     sbuf,
     transpose,
 )
+from ..base.isa import Tensor
 from ..base.pipeline import Task
 from ..base.row_guard import mark_of
 from ..base.tables import load_tables
-from ..base.tensor import Tensor
 from .real_stockham_tables import GROUP, Geometry
 
 _SLOTS = 8  # matrices of slots that are loaded at a time, so that the first ones are soon there

@@ -52,7 +52,7 @@ from typing import ClassVar
 from ..base.arguments import check_factors, rows_and_length, two_of
 from ..base.chip import transposes_mix_rows
 from ..base.engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import (
     HbmRows,
     Rows,
@@ -68,7 +68,6 @@ from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Beside, Block, Order, by_age
 from ..base.row_guard import RowGuard, guarded, mark_of, prepare_guard
 from ..base.tables import load_identity
-from ..base.tensor import Tensor
 from .real_stages import (
     FlatRows,
     Stages,

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..base.engines import PARTITIONS, chunks, clear, element_count, sbuf, transfer
-from ..base.isa import nisa, nl
-from ..base.tensor import Tensor
+from ..base.isa import Tensor, nisa, nl
 
 STAGED = 768  # numbers a partition that DMA loads at a time
 _TILES = 4  # pieces that are loaded ahead of the copies

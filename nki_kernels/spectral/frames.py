@@ -32,11 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.arguments import check_dimensions, rows_and_length, two_of
 from ..base.chip import psum_port_is_shared, transposes_mix_rows
 from ..base.engines import (
+    PARTITIONS,
     PSUM_BANK,
     addressed,
     chunks,
@@ -51,12 +50,11 @@ from ..base.engines import (
     transfer,
     transpose,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import HbmRows, Rows, store_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Beside, Block, Order, Single, Task, by_age
 from ..base.row_guard import RowGuard
-from ..base.tensor import Tensor
 from ..real.real_stockham import Forward
 from ..real.real_stockham_tables import Geometry
 from .products import columns_of, slack
@@ -102,12 +100,8 @@ def frame_spectra(x, window, tables, places, radices):  # type: ignore[no-untype
 def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[no-untyped-def]
     """Compute the powers of the spectra of frames.
 
-    Args:
-        x, window, tables, places, radices: as for ``frame_spectra``.
-        exponent: p, 1 or 2.
-
-    Returns:
-        y, float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
+    exponent: p, 1 or 2. The other arguments are those of ``frame_spectra``, and the result is
+    one of its parts.
     """
     geometry, (blocks, _) = Geometry(*two_of(radices)), rows_and_length(x)
     y = hbm((blocks, geometry.n // 2 + 1))
@@ -121,9 +115,8 @@ def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[
 def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ignore[no-untyped-def]
     """Compute sums of powers of the spectra of frames, in bands.
 
-    Args:
-        x, window, tables, places, radices, exponent: as for ``frame_powers``.
-        bank: weights of the bins, float32 HBM [N // 2 + 1, M], M <= 128.
+    bank: weights of the bins, float32 HBM [N // 2 + 1, M], M <= 128. The other arguments are
+    those of ``frame_powers``.
 
     Returns:
         y, float32 HBM [M, S]; zeros follow those of the frames.

@@ -25,10 +25,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.engines import (
     HALF,
+    PARTITIONS,
     PSUM_BANK,
     addressed,
     chunks,
@@ -42,9 +41,9 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
+from ..base.isa import Tensor
 from ..base.launch import Rows
 from ..base.pipeline import After, Beside, Item, Single, Task
-from ..base.tensor import Tensor
 from .constants import Loader, Place
 from .layer import Layer, row_tile
 from .mixing import Mixed

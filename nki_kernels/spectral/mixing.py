@@ -30,10 +30,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base import chip
 from ..base.engines import (
+    PARTITIONS,
     PSUM_BANK,
     chunks,
     clear,
@@ -42,9 +41,8 @@ from ..base.engines import (
     psum,
     sbuf,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.pipeline import Item, Single
-from ..base.tensor import Tensor
 from .constants import STAGED, Job, Loader, Place
 from .layer import Layer, Operand, Piece, operands
 

@@ -31,9 +31,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.engines import (
+    PARTITIONS,
     PSUM_BANK,
     addressed,
     chunks,
@@ -45,10 +44,9 @@ from ..base.engines import (
     transfer,
     transpose,
 )
-from ..base.isa import nisa
+from ..base.isa import Tensor, nisa
 from ..base.launch import Rows
 from ..base.pipeline import TURN, After, Beside, Item, Single, Task
-from ..base.tensor import Tensor
 from .constants import Loader, Place
 from .layer import Layer, Operand, Piece, row_tile
 from .mixing import Mixed

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base import chip
 from ..base.engines import (
     NARROW,
+    PARTITIONS,
     PSUM_BANK,
     columns_read,
     element_count,
@@ -21,8 +20,7 @@ from ..base.engines import (
     transpose,
     transposed_dtype,
 )
-from ..base.isa import nisa, nl
-from ..base.tensor import Tensor
+from ..base.isa import Tensor, nisa, nl
 
 _TOGETHER = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank
 _START = 64  # columns that take as long as an instruction takes to start

@@ -54,13 +54,12 @@ from ..base.engines import (
     transfer,
     transpose,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import Rows, for_rows, singles
 from ..base.packing import unpack
 from ..base.pipeline import TURN, After, Block, Order, Single, Task, early
 from ..base.table_terms import Array, TableSpec, table_spec
 from ..base.tables import load_few_tables, load_identity
-from ..base.tensor import Tensor
 from ..nd.resident_products import Piece, Ring, lines
 
 SHORTEST = 66  # points of an axis; shorter ones have chunks that some chips refuse as stationary

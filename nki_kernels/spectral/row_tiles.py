@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base.chip import transposes_mix_rows
 from ..base.engines import (
     HALF,
+    PARTITIONS,
     addressed,
     chunks,
     clear,
@@ -24,11 +23,10 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import nisa, nl
+from ..base.isa import Tensor, nisa, nl
 from ..base.launch import Rows
 from ..base.pipeline import Beside
 from ..base.row_guard import RowGuard, guarded, prepare_guard
-from ..base.tensor import Tensor
 from .constants import Loader
 from .layer import Layer, Operand, Piece, operands, slot
 from .mixing import Modes
@@ -187,15 +185,15 @@ class Spectra:
                     if count <= 0:
                         continue
                     part = moved[0:count, :, half * operand.rows : (half + 1) * operand.rows]
-                    at = _Rows(rows, run.row + half * size, run.row_step)
+                    first = run.row + half * size
                     for columns, data in _columns(part, operand, channels):
-                        at.store(target, columns, data)
+                        _store(target, rows, run, first, columns, data)
                     for piece in operand.pieces if parts == 3 else ():
                         if piece.part == 0:
                             minus = sbuf((count, run.repeats, piece.count))
                             data = part[:, :, piece.rows]
                             nisa.activation(dst=minus, op=nl.copy, data=data, scale=-1.0)
-                            at.store(target, 2 * channels + piece.low, minus)
+                            _store(target, rows, run, first, 2 * channels + piece.low, minus)
 
     @property
     def dma_may_write(self) -> bool:
@@ -323,19 +321,11 @@ def _columns(data: Tensor, operand: Operand, channels: int) -> Iterator[tuple[in
         yield piece.part * channels + piece.low, data[:, :, piece.rows]
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows (b, f) of a block in HBM, from ``first`` on, ``step`` apart."""
-
-    block: Rows
-    first: int
-    step: int
-
-    def store(self, target: Tensor, column: int, data: Tensor) -> None:
-        """Store [f, repeats, c] in HBM [B, f, part, c] from a column on."""
-        _, total, parts, channels = target.shape
-        width = parts * channels
-        steps, base = (width, self.step * width, 1), self.block.base
-        pattern = [[step, count] for step, count in zip(steps, data.shape, strict=True)]
-        start = (self.block.first * total + self.first) * width + column
-        transfer(addressed(target, pattern, start, base), data, base)
+def _store(target: Tensor, block: Rows, run: _Run, first: int, column: int, data: Tensor) -> None:
+    """Store [f, repeats, c] in HBM [B, f, part, c], from row (b, f) ``first`` and a column on."""
+    _, total, parts, channels = target.shape
+    width = parts * channels
+    steps = width, run.row_step * width, 1
+    pattern = [[step, count] for step, count in zip(steps, data.shape, strict=True)]
+    start = (block.first * total + first) * width + column
+    transfer(addressed(target, pattern, start, block.base), data, block.base)

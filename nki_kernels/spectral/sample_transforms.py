@@ -12,13 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base import chip
-from ..base.isa import nl
+from ..base.engines import PARTITIONS
+from ..base.isa import Tensor, nl
 from ..base.launch import Rows
 from ..base.pipeline import Item
-from ..base.tensor import Tensor
 from .constants import STAGED_BYTES, Loader
 from .layer import Layer, Operand, operands
 from .mixing import Mixed, Modes, Weight

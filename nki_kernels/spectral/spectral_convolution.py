@@ -28,12 +28,11 @@ from functools import partial
 
 from ..base.arguments import check_dimensions, check_tables
 from ..base.engines import PARTITIONS, cuts, hbm, sbuf
-from ..base.isa import nki
+from ..base.isa import Tensor, nki
 from ..base.launch import Rows, for_rows
 from ..base.packing import unpack
 from ..base.pipeline import TURN, Block, Single
 from ..base.tables import load_identity
-from ..base.tensor import Tensor
 from .constants import Loader
 from .layer import Layer, check_layer
 from .lines import LineAnalysis, LineSynthesis

@@ -30,12 +30,11 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base import counting
 from ..base.arguments import check_dimensions
 from ..base.engines import (
     HALF,
+    PARTITIONS,
     PSUM_BANK,
     addressed,
     chunks,
@@ -47,11 +46,10 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import nisa, nki, nl
+from ..base.isa import Tensor, nisa, nki, nl
 from ..base.launch import Rows, for_rows, meet
 from ..base.packing import unpack
 from ..base.pipeline import TURN, Block, Single
-from ..base.tensor import Tensor
 from .layer import Layer, check_layer, row_tile
 from .products import Balance, columns_of
 from .spectral_convolution import Convolution

@@ -39,10 +39,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
 from ..base import chip
 from ..base.engines import (
+    PARTITIONS,
     PSUM_BANK,
     addressed,
     chunks,
@@ -55,10 +54,9 @@ from ..base.engines import (
     transfer,
     transpose,
 )
-from ..base.isa import nisa
+from ..base.isa import Tensor, nisa
 from ..base.launch import Rows
 from ..base.pipeline import TURN, After, Beside, Item, Single, Task
-from ..base.tensor import Tensor
 from .constants import Loader, Place
 from .layer import Layer, row_tile, slot
 from .mixing import Mixed, Weight
@@ -90,7 +88,7 @@ class Slabs:
         for tile in self.ring if slack() > 0 else ():
             clear(tile[:, longest:])
 
-    def of(self, groups: Sequence[Group]) -> list[tuple[Group, RowTile]]:
+    def of(self, groups: Sequence[RowTile]) -> list[tuple[RowTile, RowTile]]:
         """Return the tiles of groups, the pieces of planes one after the other."""
         return [
             (group, RowTile(sample, 1, group.low + low, count, *piece))
@@ -113,21 +111,6 @@ class Slabs:
     def tile(self, one: RowTile, number: int) -> Tensor:
         """Return a tile in SBUF [(i, d), n], of which the first numbers are those of the piece."""
         return self.ring[number % len(self.ring)][0 : one.channels * self.depth]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Samples and channels that are transformed along the second axis together."""
-
-    first: int  # the first sample, of the block's
-    samples: int
-    low: int  # the first channel
-    channels: int
-
-    @property
-    def rows(self) -> RowTile:
-        """The same as rows of channels."""
-        return RowTile(self.first, self.samples, self.low, self.channels, 0, 0)
 
 
 class VolumeAnalysis(Analysis):
@@ -171,10 +154,10 @@ class VolumeAnalysis(Analysis):
         """The bytes a partition of planes, of what lies between their transforms, and of tables."""
         return _OTHERS + 8 * self.size
 
-    def groups_of(self, rows: Rows) -> list[Group]:
-        """Return the samples of a block in groups."""
+    def groups_of(self, rows: Rows) -> list[RowTile]:
+        """Return the samples and channels that are transformed along the second axis together."""
         return [
-            Group(first, samples, *cut)
+            RowTile(first, samples, *cut, 0, 0)
             for first, samples in chunks(rows.each, self.together)
             for cut in chunks(self.layer.inputs)
         ]
@@ -258,7 +241,7 @@ class VolumeAnalysis(Analysis):
         place = view.permute((0, 3, 1, 2))[:, line : line + count]  # [(i, d), h, part, k]
         self.balance.move(place, bank[0:held].reshape_dim(2, (2, last)))
 
-    def _continue(self, group: Group, one: RowTile, state: Tensor, target: Tensor) -> None:
+    def _continue(self, group: RowTile, one: RowTile, state: Tensor, target: Tensor) -> None:
         """Transform the planes of a tile along d."""
         depth, height, _ = self.layer.lengths
         first, _, last = self.layer.counts
@@ -276,7 +259,7 @@ class VolumeAnalysis(Analysis):
             place = view[0:used, index, :, column : column + one.channels].permute((0, 2, 1))
             self.balance.move(place, bank[0:used].reshape_dim(1, (one.channels, 2 * first)))
 
-    def _closings(self, group: Group, gathered: Tensor, is_last: bool) -> list[Single]:
+    def _closings(self, group: RowTile, gathered: Tensor, is_last: bool) -> list[Single]:
         """Return the transforms along h of a group, for some frequencies j each."""
         first, second, last = self.layer.counts
         each = _SPREAD // (8 * second * last)
@@ -290,11 +273,10 @@ class VolumeAnalysis(Analysis):
             for one in zip(cuts, by_dma, strict=True)
         ]
 
-    def _close(self, group: Group, gathered: Tensor, cut: tuple[int, int], by_dma: bool) -> None:
+    def _close(self, group: RowTile, gathered: Tensor, cut: tuple[int, int], by_dma: bool) -> None:
         """Transform some frequencies j along h, and move them to their channels."""
         first, second, last = self.layer.counts
-        one = group.rows
-        held = one.samples * self.width
+        held = group.samples * self.width
         moved = sbuf((held, 2, cut[1] * second, last)) if by_dma else None
         for number in range(cut[1]):
             j = cut[0] + number
@@ -306,9 +288,9 @@ class VolumeAnalysis(Analysis):
                     continue
                 for part in range(2):
                     places = (j * second, second), (low, count)
-                    self.spectra.put([bank[:, :, part]], part, places, one, None)
+                    self.spectra.put([bank[:, :, part]], part, places, group, None)
         if moved is not None:
-            self.spectra.spread(moved, one, cut[0] * second)
+            self.spectra.spread(moved, group, cut[0] * second)
 
     def _sum(self, gathered: Tensor, held: int, index: int, j: int) -> Tensor:
         """Return the sums over h for some k and a frequency j, PSUM [(b, i), k, part, l]."""

@@ -21,11 +21,12 @@ from tests.tolerances import equal_sums, near, operands, pairs, transforms, unit
 from trnfft.planner.algorithms.bluestein import ChirpConvolution
 
 from .independence import check_rows_are_independent
-from .samples import fits
+from .samples import fits, normal, real
 
 # Options of the tables of matrix products.
 BF16 = {"dtype": "bfloat16"}
 REFINED = {"dtype": "bfloat16", "refined": True}
+COMPENSATED = {"compensated": True}
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,17 @@ class Launched:
     @property
     def is_to_real(self) -> bool:
         return self.algorithm.startswith("inverse_real")
+
+    def data(self, batch: int | tuple[int, int], n: int) -> np.ndarray:
+        """Returns random data of transforms of length n: complex, real, or half spectra.
+
+        batch: rows or, along a middle axis, members and columns.
+        """
+        if isinstance(batch, tuple):
+            return normal(batch[0], n, batch[1])
+        if self.algorithm.startswith("real"):
+            return real(batch, n)
+        return normal(batch, n // 2 + 1 if self.is_to_real else n)
 
     def length(self, x: np.ndarray, radices: Sequence[int]) -> int:
         """Returns the length of the transforms; of half spectra without radices, an even one."""
@@ -84,13 +96,10 @@ class Launched:
         """
         n = n or self.length(x, radices)
         inverse, scale = self.factors(n, inverse, scale)
-        inputs = [x.real, x.imag] if np.iscomplexobj(x) else [x]
-        inputs = [np.ascontiguousarray(each, np.float32) for each in inputs]
+        inputs = parts(x)
         others = arguments(self.algorithm, n, tuple(radices), inverse, scale, **options)
         with self.strictly(), nki_sim.record() as timeline:
-            result = nki_sim.simulate(self.launch)(*inputs, *others)
-        if isinstance(result, (tuple, list)):
-            result = result[0] + 1j * result[1].astype(np.float64)
+            result = joined(nki_sim.simulate(self.launch)(*inputs, *others))
         exact = inputs[0].astype(np.float64)
         if len(inputs) == 2:
             exact = exact + 1j * inputs[1]
@@ -149,7 +158,11 @@ class Launched:
         rows: Sequence[int] | None = None,
         **options: Any,
     ) -> None:
-        """Fails unless rows are as accurate as ever, whatever another row holds."""
+        """Fails unless rows are as accurate as ever, whatever another row holds.
+
+        There is no factor, so that large numbers overflow.
+        """
+        options = {"scale": 1.0, **options}
         x = x.astype(np.complex64 if np.iscomplexobj(x) else np.float32)
         n = options.get("n") or self.length(x, radices)
         inverse, scale = self.factors(n, options.get("inverse"), options.get("scale"))
@@ -184,6 +197,44 @@ class Launched:
     def strictly(self) -> Any:
         with hardware.select(hardware.chip(self.chip)), nki_sim.strict():
             yield
+
+
+def parts(x: np.ndarray) -> list[np.ndarray]:
+    """Returns the real and the imaginary part of x, or x itself if it is real, in float32."""
+    found = [x.real, x.imag] if np.iscomplexobj(x) else [x]
+    return [np.ascontiguousarray(part, np.float32) for part in found]
+
+
+def joined(result: Any) -> np.ndarray:
+    """Returns the parts of a kernel's result as complex numbers in float64, or its one part."""
+    if isinstance(result, (tuple, list)):
+        return result[0] + 1j * result[1].astype(np.float64)
+    return result
+
+
+def launch(
+    algorithm: Any, recipe: Any, inputs: Sequence[np.ndarray], *settings: Any, cores: int = 1
+) -> tuple[np.ndarray, nki_sim.Timeline]:
+    """Returns the result of one launch of the planner's recipe, and its timeline.
+
+    settings: whether it is an inverse, and the factor.
+    """
+    kernel = nki_sim.simulate(algorithm.kernel).with_programs(cores)
+    with nki_sim.record() as timeline:
+        result = kernel(*inputs, *algorithm.arguments(recipe, *settings))
+    assert timeline.launches == 1
+    return joined(result), timeline
+
+
+def dry(algorithm: Any, recipe: Any, *shapes: Sequence[int]) -> nki_sim.Timeline:
+    """Returns the timeline of such a launch without data of these shapes."""
+    inputs = [(tuple(shape), "float32") for shape in shapes]
+    return nki_sim.dry_run(algorithm.kernel, *inputs, *algorithm.specs(recipe))
+
+
+def both_ways(algorithm: str) -> tuple[str, str]:
+    """Returns the names of a kernel of real rows, and of the kernel of its inverse."""
+    return algorithm, f"inverse_{algorithm}"
 
 
 def arguments(

@@ -1,4 +1,4 @@
-"""Every kernel computes the same result, however a compiler reads `.ap` of a view.
+"""Every kernel computes the same, however a compiler reads `.ap` of a view, or without data.
 
 AWS's documents contradict each other: see nki_sim/views/access_patterns.py. Strict mode, in
 which all other tests run kernels, refuses patterns on which the two readings differ.
@@ -57,22 +57,20 @@ def recipes(algorithm):
     return found
 
 
-def run(algorithm, recipe, inputs, chip, cores):
-    """All outputs, with what the readings differ on allowed; and the rules that were waived."""
-    kernel = nki_sim.simulate(algorithm.kernel)
-    kernel = kernel[cores] if cores > 1 else kernel
+def run(kernel, inputs, arguments, chip):
+    """All outputs, with what the readings differ on allowed, and the timeline."""
     waiver = nki_sim.allow("ap-of-views")
     with hardware.select(chip), nki_sim.strict(), waiver, nki_sim.record() as timeline:
-        result = kernel(*inputs, *algorithm.arguments(recipe))
-    return result if isinstance(result, (tuple, list)) else [result], timeline.waived_rules
+        result = kernel(*inputs, *arguments)
+    return result if isinstance(result, (tuple, list)) else [result], timeline
 
 
 @pytest.mark.weekly
 @pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), sweeps.whole("trn2", 2)])
 @pytest.mark.parametrize("name", REGISTRY)
-def test_both_readings_give_the_same(loops, name, chip, cores):
+def test_both_readings_give_the_same_and_dry_runs_take_as_long(loops, name, chip, cores):
     algorithm = REGISTRY[name]
-    found = recipes(algorithm)
+    kernel, found = nki_sim.simulate(algorithm.kernel).with_programs(cores), recipes(algorithm)
     assert found
     for recipe in found:
         shapes = algorithm.inputs(recipe, ROWS if recipe.n < 2**16 else 2)
@@ -82,8 +80,12 @@ def test_both_readings_give_the_same(loops, name, chip, cores):
         results = []
         for reading in (hardware.RELATIVE, hardware.ABSOLUTE):
             core = replace(hardware.chip(chip), reading_of_ap=reading)
-            outputs, waived = run(algorithm, recipe, inputs, core, cores)
-            assert "ap-of-views" not in waived
+            outputs, timeline = run(kernel, inputs, algorithm.arguments(recipe), core)
+            assert "ap-of-views" not in timeline.waived_rules
             results.append(outputs)
         for one, other in zip(*results, strict=True):
             np.testing.assert_array_equal(one, other)
+        specs = [(x.shape, "float32") for x in inputs]
+        with hardware.select(core), nki_sim.strict(), nki_sim.allow("ap-of-views"):
+            dry = nki_sim.dry_run(kernel, *specs, *algorithm.specs(recipe))
+        assert dry.total_ns == timeline.total_ns  # prices and limits rely on dry runs

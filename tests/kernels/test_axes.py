@@ -13,7 +13,6 @@ import math
 import numpy as np
 import pytest
 
-import nki_sim
 from nki_kernels.nd import axes, strided_stockham
 from nki_sim import hardware
 from tests import sweeps
@@ -22,6 +21,7 @@ from tests.tolerances import near, transforms
 from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Pass, Recipe
 
+from .launched import dry, launch, parts
 from .samples import fits, normal, real
 from .turns import on_chips, on_first_chip
 
@@ -53,57 +53,46 @@ def solution(passes, part):
     return algorithm, Recipe(algorithm.name, Transform(lengths, part=part), passes=tuple(passes))
 
 
-def launch(arrays, passes, part="c2c", inverse=False, scale=1.0, degree=1):
-    """Result, complex in float64, and timeline."""
-    algorithm, recipe = solution(passes, part)
-    kernel = nki_sim.simulate(algorithm.kernel).with_programs(degree)
-    with nki_sim.record() as timeline:
-        result = kernel(*arrays, *algorithm.arguments(recipe, inverse, scale))
-    assert timeline.launches == 1
-    if isinstance(result, tuple):
-        return result[0] + 1j * result[1].astype(np.float64), timeline
-    return result, timeline
+def run(x, passes, part="c2c", inverse=False, scale=1.0, degree=1):
+    """The result, complex in float64."""
+    return launch(*solution(passes, part), parts(x), inverse, scale, cores=degree)[0]
 
 
-def parts(x):
-    return [np.ascontiguousarray(part, np.float32) for part in (x.real, x.imag)]
-
-
-def transform(x, radices, order, kept=None, inverse=False, degree=1):
-    """``transform_axes`` and the exact result, of complex x [B, n1, ...], in this order."""
+def check(x, radices, order, kept=None, inverse=False, degree=1):
+    """Fails unless complex x [B, n1, ...] is transformed in this order to the exact result."""
     lengths = [math.prod(r) for r in radices]
     kept = kept or lengths
     x = x.astype(np.complex64)
     passes = [one_pass(radices[a - 1], a, len(radices), kept[a - 1]) for a in order]
-    result, timeline = launch(parts(x), passes, "c2c", inverse, 1.0, degree)
+    result = run(x, passes, "c2c", inverse, 1.0, degree)
     places = range(1, x.ndim)
     x = x.astype(complex)
     exact = (
         np.fft.ifftn(x, lengths, places, "forward") if inverse else np.fft.fftn(x, lengths, places)
     )
-    return result, timeline, exact[(slice(None), *map(slice, kept))]
-
-
-def check(x, radices, order, kept=None, inverse=False, degree=1):
-    """Fails unless ``transform`` is near the exact result."""
-    result, _, exact = transform(x, radices, order, kept, inverse, degree)
-    near(result, exact, transforms(sizes(radices)), message=f"order {order}")
+    exact = exact[(slice(None), *map(slice, kept))]
+    near(result, exact, transforms(lengths), message=f"order {order}")
 
 
 def check_real(x, radices, order, degree=1):
-    """Fails unless real x [B, n1, ...] forward is near the half spectrum, and back near x."""
+    """Fails unless real x [B, n1, ...] and any half spectrum are near their transforms.
+
+    As NumPy: of the last axis, imaginary parts of the first and the Nyquist number are ignored.
+    """
     lengths, held = sizes(radices), x.shape[1:]
     last = len(lengths)
     passes = [one_pass(radices[a - 1], a, last) for a in order]
     passes.insert(0, one_pass(radices[-1], last, last, part="r2c"))
-    spectrum, _ = launch([x], passes, "r2c", degree=degree)
+    spectrum = run(x, passes, "r2c", degree=degree)
     exact = np.fft.rfftn(x.astype(float), lengths, range(1, last + 1))
     near(spectrum, exact, transforms(lengths), message=f"order {order}")
 
     passes = [one_pass(radices[a - 1], a, last, held[a - 1]) for a in order]
     passes.append(one_pass(radices[-1], last, last, held[-1], "c2r"))
-    back, _ = launch(parts(exact), passes, "c2r", True, 1 / math.prod(lengths), degree)
-    near(back, x, transforms(lengths), message=f"order {order}")
+    z = normal(*exact.shape)
+    back = run(z, passes, "c2r", True, 1 / math.prod(lengths), degree)
+    exact = np.fft.irfftn(z, lengths, range(1, last + 1))[(slice(None), *map(slice, held))]
+    near(back, exact, transforms(lengths), message=f"order {order}")
 
 
 def sizes(radices):
@@ -164,7 +153,7 @@ def test_four_axes():
 def test_some_axes_are_left_alone(lengths):
     x = normal(2, 6, 7, 8)
     passes = [one_pass((n,), axis, 3) for axis, n in lengths.items()]
-    result, _ = launch(parts(x), passes)
+    result = run(x, passes)
     exact = np.fft.fftn(x.astype(complex), axes=tuple(lengths))
     near(result, exact, transforms(tuple(lengths.values())))
 
@@ -231,28 +220,9 @@ def test_real_data_forward_and_back(strict_chip, radices, held):
             check_real(real(batch, *(held or sizes(radices))), radices, order)
 
 
-def test_any_half_spectrum_backwards():
-    """As NumPy: of the last axis, imaginary parts of the first and Nyquist number are ignored."""
-    for radices in (((6,), (8,)), ((2, 4), (5, 6)), ((5,), (3, 3))):
-        lengths = sizes(radices)
-        z = normal(2, lengths[0], lengths[1] // 2 + 1)
-        passes = [one_pass(radices[0], 1, 2), one_pass(radices[1], 2, 2, part="c2r")]
-        result, _ = launch(parts(z), passes, "c2r", True)
-        exact = np.fft.irfftn(z.astype(complex), lengths, (1, 2), "forward")
-        near(result, exact, transforms(lengths))
-
-
-def dry(shape, passes, part="c2c"):
+def modelled(shape, passes, part="c2c"):
     """Timeline without data of arguments of this shape."""
-    algorithm, recipe = solution(passes, part)
-    inputs = [(shape, "float32")] * (1 if part == "r2c" else 2)
-    return nki_sim.dry_run(algorithm.kernel, *inputs, *algorithm.specs(recipe))
-
-
-def test_dry_run_is_the_real_timeline():
-    passes = [one_pass((8, 8), 1, 2), one_pass((16, 16), 2, 2)]
-    _, timeline = launch(parts(normal(2, 64, 256)), passes)
-    assert dry((2, 64, 256), passes).total_ns == timeline.total_ns
+    return dry(*solution(passes, part), *[shape] * (1 if part == "r2c" else 2))
 
 
 @on_first_chip("trn1", "trn2")
@@ -261,10 +231,10 @@ def test_modelled_time_of_a_plane(strict_chip):
     limit = {"trn1": 4.1, "trn2": 5.0}[strict_chip]
     floor = hardware.current().dma_floor_ns(2**20)
     for order in ((1, 2), (2, 1)):
-        plane = dry((1, 1024, 1024), [one_pass((16, 64), a, 2) for a in order]).total_ns
+        plane = modelled((1, 1024, 1024), [one_pass((16, 64), a, 2) for a in order]).total_ns
         assert plane <= limit * floor
     passes = [one_pass((16, 64), 2, 2, part="r2c"), one_pass((16, 64), 1, 2)]
-    assert dry((1, 1024, 1024), passes, "r2c").total_ns <= 0.65 * plane
+    assert modelled((1, 1024, 1024), passes, "r2c").total_ns <= 0.65 * plane
 
 
 LARGE = [
@@ -288,4 +258,4 @@ LARGE = [
 def test_large_planes_fit(strict_chip, shape, radices, part):
     columns, rows = one_pass(radices[0], 1, 2), one_pass(radices[1], 2, 2, part=part)
     read = (*shape[:2], shape[2] // 2 + 1) if part == "c2r" else shape
-    assert fits(dry(read, [rows, columns] if part == "r2c" else [columns, rows], part))
+    assert fits(modelled(read, [rows, columns] if part == "r2c" else [columns, rows], part))

@@ -15,7 +15,7 @@ import nki_sim
 from nki_kernels.base import counting, launch
 from nki_kernels.base.isa import nisa
 from nki_kernels.base.packing import pack, packed_spec
-from nki_kernels.convolution import circulant_areas, circulant_sums
+from nki_kernels.convolution import circulant_areas, circulant_products
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
     block_circulant_gradients,
@@ -65,9 +65,7 @@ def plan_for():
     from trnfft.planner.kinds import BlockCirculant
     from trnfft.planner.planner import plan_for
 
-    return lambda *weight, gradients=False, **options: plan_for(
-        BlockCirculant(*weight, gradients), **options
-    )
+    return lambda *weight, **options: plan_for(BlockCirculant(*weight), **options)
 
 
 def arguments(p, q, k, layout):
@@ -132,10 +130,24 @@ def exact_gradient(of_grad, of_w, k):
     )
 
 
+LATER = [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16), (3, 70, 66, 3)]
+
+
 # The last shape takes longer than all others.
-@sweeps.some("shape", SHAPES, SHAPES[:-1])
-def test_product_and_gradients(shape):
-    assert_right(*shape, fitting(*shape)[0])
+@sweeps.some(
+    "chip, programs, shape",
+    [
+        *(("trn1", 1, shape) for shape in SHAPES),
+        *itertools.product(("trn2", "trn3"), (1, 2), LATER),
+    ],
+    [
+        *(("trn1", 1, shape) for shape in SHAPES[:-1]),
+        *((("trn2", "trn3")[place % 2], 2, shape) for place, shape in enumerate(LATER)),
+    ],
+).with_args(ids=str)
+def test_product_and_gradients(monkeypatch, chip, programs, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    assert_right(*shape, fitting(*shape)[0], programs)
 
 
 @pytest.mark.parametrize(
@@ -153,78 +165,43 @@ def test_every_block_size(k):
         assert_right(*shape, fitting(*shape)[0])
 
 
-@pytest.mark.parametrize("programs", [sweeps.whole(1), 2])
-@on_chips(
-    "shape",
-    [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16), (3, 70, 66, 3)],
-    ("trn2", "trn3"),
-)
-def test_later_chips_and_both_degrees_compute_the_same(strict_chip, programs, shape):
-    assert_right(*shape, fitting(*shape)[0], programs)
-
-
 LOOPS = [  # rows, p, q, k, of which a pass or more are loops where a body is short
     (1300, 20, 33, 4),  # over rows
     (2200, 3, 2, 7),
     (5, 70, 150, 32),  # over blocks and slots
     (700, 130, 70, 1),  # over made blocks: there is one slot
 ]
-
-
-@sweeps.some(
-    "shape, chip",
-    itertools.product(LOOPS, ["trn1", "trn2"]),
-    [(LOOPS[0], "trn1"), (LOOPS[1], "trn2"), (LOOPS[2], "trn1"), (LOOPS[3], "trn2")],
-).with_args(ids=str)
-def test_loops_on_the_device(monkeypatch, chip, shape):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    limit_bodies(monkeypatch, 10)
-    rows, *rest = shape
-    events = modelled(block_circulant, rows, tuple(rest)).events
-    assert len({each.number for each in events}) < modelled_whole(rows, rest)
-    assert_right(*shape, fitting(*shape)[0], 1 if chip == "trn1" else 2)
-
-
-def limit_bodies(patch, instructions):
-    for module in (circulant_areas, circulant_sums):
-        patch.setattr(module, "BODY", instructions)
-
-
-def modelled_whole(rows, shape):
-    """Instructions without loops."""
-    with pytest.MonkeyPatch.context() as patch:
-        limit_bodies(patch, 10**7)
-        return len(modelled(block_circulant, rows, tuple(shape)).events)
-
-
-WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies are short
-    (300, 150, 131, 6),  # with strips of all axes
+WIDE = [  # whose passes are loops over several axes
+    (150, 150, 131, 6),  # with strips of all axes
+    (140, 128, 96, 16),  # without strips
+]
+MORE_WIDE = [
+    (300, 150, 131, 6),
     (700, 256, 130, 1),  # one slot
     (1100, 3, 1100, 8),  # rows and blocks of transforms
-    (140, 128, 192, 16),  # without strips
-    (150, 150, 131, 6),  # as the first and the fourth, by default
-    (140, 128, 96, 16),
+    (140, 128, 192, 16),
 ]
+DEGREES = {"trn1": 1, "trn2": 2, "trn3": 1}
 
 
 @pytest.mark.weekly
 @sweeps.some(
-    "shape, chip, programs",
-    [(shape, *launch) for shape in WIDE for launch in (("trn1", 1), ("trn2", 2), ("trn3", 1))],
-    [(WIDE[4], "trn1", 1), (WIDE[5], "trn2", 2)],
+    "shape, chip",
+    itertools.product(LOOPS + WIDE + MORE_WIDE, DEGREES),
+    zip(LOOPS + WIDE, itertools.cycle(("trn1", "trn2"))),
 ).with_args(ids=str)
-def test_loops_over_several_axes(monkeypatch, chip, programs, shape):
+def test_loops_on_the_device(monkeypatch, chip, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    rows, *rest = shape
-    whole = counted(rows, tuple(rest), programs)
-    limit_bodies(monkeypatch, 10)
-    assert counted(rows, tuple(rest), programs) < 0.8 * whole
-    assert_right(*shape, fitting(*shape)[0], programs)
+    whole, share = counted(shape, DEGREES[chip]), 1 if shape in LOOPS else 0.8
+    for module in (circulant_areas, circulant_products):
+        monkeypatch.setattr(module, "BODY", 10)
+    assert counted(shape, DEGREES[chip]) < share * whole
+    assert_right(*shape, fitting(*shape)[0], DEGREES[chip])
 
 
-def counted(rows, shape, programs):
+def counted(shape, programs):
     """Instructions of both kernels, the bodies of loops once."""
-    timelines = [modelled(kernel, rows, shape, programs) for kernel in KERNELS]
+    timelines = [modelled(kernel, shape[0], shape[1:], programs) for kernel in KERNELS]
     return sum(len({each.number for each in timeline.events}) for timeline in timelines)
 
 

@@ -15,14 +15,15 @@ import pytest
 
 import nki_kernels.base.launch
 import nki_sim
-from nki_kernels.base.packing import pack
-from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
 from nki_sim import hardware
 from tests import sweeps
+from tests.registry import REGISTRY
 from tests.tolerances import near, sums, together, transforms
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.plan import Recipe
 
 from .independence import check_rows_are_independent
-from .real_launches import BothWays
+from .launched import Launched, both_ways, dry, launch, parts
 from .samples import fits, real
 from .turns import on_chips
 
@@ -35,23 +36,22 @@ LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (65, 63)]
 LONGEST = [(80, 64), (50, 60), (64, 64)]
 
 
-def launch(x, spectrum, radices, programs=1, kept=None):
-    """Rows and timeline of one launch with half spectra of the filters."""
-    re, im = spectrum.real.astype(np.float32), spectrum.imag.astype(np.float32)
+def solution(radices, held=None, kept=None):
+    """The planner's algorithm, and its recipe for rows of so many numbers."""
     n = math.prod(radices)
-    rest = *pack(convolution_tables(n, radices)), radices, kept or n
-    with nki_sim.record() as timeline:
-        y = nki_sim.simulate(convolve_rows[programs])(x, re, im, *rest)
-    assert timeline.launches == 1
-    return y, timeline
+    kind = Convolution((n,), (held or n,), (kept or n,))
+    return REGISTRY["convolve_rows"], Recipe("convolve_rows", kind, radices)
 
 
-def dry(batch, radices, filters, programs=1, held=None, kept=None):
+def run(x, spectrum, radices, programs=1, kept=None):
+    """Rows and timeline of one launch with half spectra of the filters."""
+    return launch(*solution(radices, x.shape[1], kept), [x, *parts(spectrum)], cores=programs)
+
+
+def modelled(batch, radices, filters):
     """Timeline without data."""
     n = math.prod(radices)
-    x, h = ((batch, held or n), "float32"), ((filters, n // 2 + 1), "float32")
-    rest = *pack(convolution_tables(n, radices)), radices, kept or n
-    return nki_sim.dry_run(convolve_rows[programs], x, h, h, *rest)
+    return dry(*solution(radices), (batch, n), *[(filters, n // 2 + 1)] * 2)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def check(batch, filters, radices, programs=1):
     """Fails unless random rows and filters are near their exact convolution."""
     n = math.prod(radices)
     x, spectrum = real(batch, n), np.fft.rfft(real(filters, n))
-    result, _ = launch(x, spectrum, radices, programs)
+    result, _ = run(x, spectrum, radices, programs)
     near(result, exact_of(x, spectrum, n), tolerance(n), message=f"{batch}, {filters}")
 
 
@@ -106,10 +106,10 @@ def test_rows_are_padded_and_results_cropped_by_dma(strict_chip, radices):
     n = math.prod(radices)
     for batch, held, kept in ((1, 1, n), (3, n, 1), (130, n // 2, n - n // 3), (300, n - 1, 2)):
         x, spectrum = real(batch, held), np.fft.rfft(real(1, n))
-        result, timeline = launch(x, spectrum, radices, kept=kept)
+        result, timeline = run(x, spectrum, radices, kept=kept)
         exact = exact_of(x, spectrum, n)
         near(result, exact[:, :kept], tolerance(n), scale=exact)
-        assert timeline.hbm_bytes <= dry(batch, radices, 1).hbm_bytes - 4 * batch * (
+        assert timeline.hbm_bytes <= modelled(batch, radices, 1).hbm_bytes - 4 * batch * (
             2 * n - held - kept
         )
 
@@ -119,29 +119,21 @@ def test_imaginary_parts_that_real_filters_have_not_are_ignored(strict_chip, rad
     n = math.prod(radices)
     x, spectrum = real(4, n), np.fft.rfft(real(1, n))
     spectrum[:, [0, n // 2] if n % 2 == 0 else [0]] += 3j
-    near(launch(x, spectrum, radices)[0], exact_of(x, spectrum.astype(complex), n), tolerance(n))
-
-
-@pytest.mark.parametrize("strict_chip", ["trn1", sweeps.whole("trn2")], indirect=True)
-def test_dry_run_is_the_real_timeline(strict_chip):
-    for filters in (1, 300):
-        spectrum = np.fft.rfft(real(filters, 320))
-        timeline = launch(real(300, 320), spectrum, (16, 20))[1]
-        assert dry(300, (16, 20), filters).total_ns == timeline.total_ns
+    near(run(x, spectrum, radices)[0], exact_of(x, spectrum.astype(complex), n), tolerance(n))
 
 
 @on_chips("radices, batch", [((16, 20), 140), ((3, 5), 5)], CHIPS)
 def test_rows_are_independent_and_so_are_filters(strict_chip, radices, batch):
     n = math.prod(radices)
     x, h = real(batch, n), np.fft.rfft(real(batch, n))
-    exact, parts = exact_of(x, h, n), np.stack([h.real, h.imag], 1).astype(np.float32)
+    exact, both = exact_of(x, h, n), np.stack([h.real, h.imag], 1).astype(np.float32)
 
-    def by_filters(parts):
-        return launch(x, parts[:, 0] + 1j * parts[:, 1], radices)[0]
+    def by_filters(both):
+        return run(x, both[:, 0] + 1j * both[:, 1], radices)[0]
 
     with np.errstate(all="ignore"):
-        check_rows_are_independent(lambda x: launch(x, h, radices)[0], x, exact, tolerance(n))
-        check_rows_are_independent(by_filters, parts, exact, tolerance(n))
+        check_rows_are_independent(lambda x: run(x, h, radices)[0], x, exact, tolerance(n))
+        check_rows_are_independent(by_filters, both, exact, tolerance(n))
 
 
 @pytest.mark.weekly
@@ -167,9 +159,10 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
 def test_both_transforms_together_take_less_than_one_after_the_other(strict_chip, radices):
     """Spectra and their products do not pass HBM: its floor for them is more than is lost here."""
     n, batch = math.prod(radices), 1024
-    there, back = BothWays("real_stockham", strict_chip).dry_times(batch, radices)
-    alone = there + back + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
-    assert dry(batch, radices, 1).total_ns <= alone
+    both = [Launched(name, strict_chip) for name in both_ways("real_stockham")]
+    alone = sum(each.dry_run((batch, n), radices).total_ns for each in both)
+    alone += hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
+    assert modelled(batch, radices, 1).total_ns <= alone
 
 
 @pytest.mark.weekly
@@ -180,4 +173,4 @@ def test_both_transforms_together_take_less_than_one_after_the_other(strict_chip
 ).with_args(ids=str, indirect=["strict_chip"])
 def test_the_longest_rows_fit(strict_chip, radices):
     for batch, filters in ((200, 200), (300, 1), (300, 300)):
-        assert fits(dry(batch, radices, filters))
+        assert fits(modelled(batch, radices, filters))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import nki_kernels.base.launch
-import nki_sim
 from nki_kernels.spectral.frames import frame_count
 from nki_sim import hardware
 from tests.registry import REGISTRY
@@ -22,6 +21,7 @@ from trnfft.planner.plan import Recipe
 from trnfft.planner.planner import plan_for
 
 from .independence import BAD
+from .launched import launch
 from .samples import RNG, real
 from .turns import on_chips
 
@@ -62,7 +62,7 @@ def tolerance(n, bank, exponent):
     return of_powers if bank is None else together(of_powers, contractions(len(bank)))
 
 
-def launch(x, window, bank, radices, exponent=2, scale=1.0, programs=1):
+def run(x, window, bank, radices, exponent=2, scale=1.0, programs=1):
     """The results of the frames, and what follows them. Exponent 0 is for spectra."""
     n, hop = math.prod(radices), x.shape[1]
     if bank is None:
@@ -72,13 +72,10 @@ def launch(x, window, bank, radices, exponent=2, scale=1.0, programs=1):
         )
     else:
         name, kind = "frame_bands", Frames(n, hop, exponent, bank.shape[1])
-    algorithm = REGISTRY[name]
     inputs = [x, window] if bank is None else [x, window, bank]
-    kernel = nki_sim.simulate(algorithm.kernel).with_programs(programs)
-    y = kernel(*inputs, *algorithm.arguments(Recipe(name, kind, radices), False, scale))
+    recipe = Recipe(name, kind, radices)
+    y, _ = launch(REGISTRY[name], recipe, inputs, False, scale, cores=programs)
     count = frame_count(len(x), hop, n)
-    if exponent == 0:
-        y = y[0] + 1j * y[1].astype(np.float64)
     return (y[:count], y[count:]) if bank is None else (y[:, :count], y[:, count:])
 
 
@@ -86,7 +83,7 @@ def check(radices, hop, blocks, bands, exponent=2, programs=1):
     n = math.prod(radices)
     x, window, scale = real(blocks, hop), real(1, n), 0.7
     bank = None if bands is None else RNG.random((n // 2 + 1, bands), np.float32)
-    y, rest = launch(x, window, bank, radices, exponent, scale, programs)
+    y, rest = run(x, window, bank, radices, exponent, scale, programs)
     near(y, exact(x, window, bank, exponent, scale), tolerance(n, bank, exponent))
     assert not rest.any()
 
@@ -121,7 +118,7 @@ def test_frames_are_independent(bands, exponent):
         spoiled = x.copy()
         spoiled[70, 5] = value
         with np.errstate(all="ignore"):
-            y, _ = launch(spoiled, window, bank, radices, exponent)
+            y, _ = run(spoiled, window, bank, radices, exponent)
         bad = [68, 69, 70]
         assert not np.isfinite(np.take(y, bad, axis)).any()
         others = np.delete(y, bad, axis)
@@ -137,7 +134,7 @@ def test_silence_has_absolute_values(bands):
     x[100, 3] = np.nan
     bank = None if bands is None else RNG.random((49, bands), np.float32)
     expected = exact(x, window, bank, 1, 1.0)
-    y, _ = launch(x, window, bank, (8, 12), 1)
+    y, _ = run(x, window, bank, (8, 12), 1)
     finite = np.isfinite(expected)
     assert np.array_equal(finite, np.isfinite(y)) and not y[expected == 0].any()
     near(y[finite], expected[finite], tolerance(96, bank, 1))

@@ -11,7 +11,6 @@ import math
 import numpy as np
 import pytest
 
-import nki_sim
 from nki_kernels.convolution import image_convolution as module
 from nki_kernels.convolution.image_convolution import stage_order
 from nki_sim import hardware
@@ -22,6 +21,7 @@ from trnfft.planner.kinds import Convolution
 from trnfft.planner.plan import Pass, Recipe
 
 from .independence import check_rows_are_independent
+from .launched import dry, launch, parts
 from .samples import real
 from .turns import on_chips, on_first_chip
 
@@ -40,18 +40,13 @@ def solution(rows, columns, held, kept):
     return algorithm, Recipe(algorithm.name, Convolution((m, n), held, kept), passes=passes)
 
 
-def launch(x, filters, rows, columns, kept=None, degree=1):
-    """Images and timeline of one launch on x [B, h, w] with filters [F, M, N]."""
+def run(x, filters, rows, columns, kept=None, degree=1):
+    """Images of one launch on x [B, h, w] with filters [F, M, N]."""
     m, n = filters.shape[1:]
-    algorithm, recipe = solution(rows, columns, x.shape[1:], kept or (m, n))
     spectra = np.fft.rfft2(filters.astype(float)).transpose(0, 2, 1)
-    spectra = spectra[:, :, stage_order(m, columns)].astype(np.complex64)
-    parts = [np.ascontiguousarray(part) for part in (spectra.real, spectra.imag)]
-    kernel = nki_sim.simulate(algorithm.kernel).with_programs(degree)
-    with nki_sim.record() as timeline:
-        y = kernel(x, *parts, *algorithm.arguments(recipe))
-    assert timeline.launches == 1
-    return y, timeline
+    inputs = [x, *parts(spectra[:, :, stage_order(m, columns)])]
+    found = solution(rows, columns, x.shape[1:], kept or (m, n))
+    return launch(*found, inputs, cores=degree)[0]
 
 
 def tolerance(m, n):
@@ -66,16 +61,14 @@ def check(batch, count, rows, columns, held, kept, degree=1):
     spectrum = np.fft.rfft2(x.astype(float), (m, n))
     spectrum *= np.fft.rfft2(filters.astype(float))[np.arange(batch) % count]
     exact = np.fft.irfft2(spectrum, (m, n))
-    result, _ = launch(x, filters, rows, columns, kept, degree)
+    result = run(x, filters, rows, columns, kept, degree)
     near(result, exact[:, : kept[0], : kept[1]], tolerance(m, n), scale=exact)
 
 
-def dry(batch, held, rows, columns, filters=1):
+def modelled(batch, held, rows, columns, filters=1):
     """Timeline without data."""
-    h = (filters, math.prod(rows) // 2 + 1, math.prod(columns)), "float32"
-    x = (batch, *held), "float32"
-    algorithm, recipe = solution(rows, columns, held, held)
-    return nki_sim.dry_run(algorithm.kernel, x, h, h, *algorithm.specs(recipe))
+    h = filters, math.prod(rows) // 2 + 1, math.prod(columns)
+    return dry(*solution(rows, columns, held, held), (batch, *held), h, h)
 
 
 # Radices of rows and columns, what the images hold and what is kept of them: all, whole and
@@ -156,19 +149,11 @@ def test_images_are_independent(rows, columns):
     spectrum = np.fft.rfft2(x.astype(float), (m, n)) * np.fft.rfft2(filters.astype(float))
     exact = np.fft.irfft2(spectrum, (m, n))
 
-    def run(x):
-        return launch(x, filters, rows, columns, None, hardware.current().programs_per_launch)[0]
+    def convolved(x):
+        return run(x, filters, rows, columns, None, hardware.current().programs_per_launch)
 
     with np.errstate(all="ignore"):
-        check_rows_are_independent(run, x, exact, tolerance(m, n), [0, 3])
-
-
-@on_first_chip(*CHIPS)
-def test_dry_run_is_the_real_timeline(strict_chip):
-    for columns in ((8, 8), (36, 36)):
-        held = math.prod(columns) - 7, 30
-        timeline = launch(real(2, *held), real(1, held[0] + 7, 40), (10, 4), columns, held)[1]
-        assert dry(2, held, (10, 4), columns).total_ns == timeline.total_ns
+        check_rows_are_independent(convolved, x, exact, tolerance(m, n), [0, 3])
 
 
 # Images, rows and columns of pictures, and the extremes of what a block of columns takes.
@@ -199,10 +184,10 @@ FIT = [
     ],
 ).with_args(ids=str, indirect=["strict_chip"])
 def test_large_images_fit(strict_chip, batch, held, rows, columns):
-    assert dry(batch, held, rows, columns, filters=batch).launches == 1
+    assert modelled(batch, held, rows, columns, filters=batch).launches == 1
 
 
 @on_first_chip(*CHIPS)
 def test_less_data_takes_less_time(strict_chip):
-    whole = dry(3, (896, 704), (11, 64), (14, 64)).total_ns
-    assert dry(3, (720, 640), (11, 64), (14, 64)).total_ns < 0.93 * whole
+    whole = modelled(3, (896, 704), (11, 64), (14, 64)).total_ns
+    assert modelled(3, (720, 640), (11, 64), (14, 64)).total_ns < 0.93 * whole

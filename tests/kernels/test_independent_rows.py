@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from nki_sim import hardware
 from tests import sweeps
 from tests.registry import REGISTRY
 
-from .launched import BF16, REFINED, Launched
-from .real_launches import BothWays
-from .samples import normal
-
-COMPENSATED = {"compensated": True}
+from .launched import BF16, COMPENSATED, REFINED, Launched, both_ways
 
 # Algorithm, shape, radices, rows that are spoiled (None: three of them), options of the tables.
 CASES = [
@@ -46,46 +44,38 @@ CASES = [
 ]
 # Of one plan of each kernel, on the second chip as well, which sets no row aside.
 LATER = [CASES[place] for place in (1, 6, 9, 12, 13, 16, 18, 20)]
-OF_REAL = [  # batch and radices, or the length
-    ("real_dft_gemm", 140, (7,)),
-    ("real_dft_gemm", 140, (24,)),
-    ("real_dft_gemm", 140, (60,)),
-    ("real_dft_gemm", 140, (100,)),
-    ("real_dft_gemm", 140, (200,)),
-    ("real_stockham", 130, (9, 31)),
-    ("real_stockham", 300, (16, 20)),
-    ("real_stockham", 5, (3, 5)),
-    ("real_four_step", 9, (36, 4, 40)),
-    ("real_four_step", 9, (34, 38)),
+OF_REAL = [
+    (name, (batch, math.prod(radices)), radices, None, {})
+    for algorithm, batch, sizes in (
+        ("real_dft_gemm", 140, ((7,), (24,), (60,), (100,), (200,))),
+        ("real_stockham", 130, ((9, 31),)),
+        ("real_stockham", 300, ((16, 20),)),
+        ("real_stockham", 5, ((3, 5),)),
+        ("real_four_step", 9, ((36, 4, 40), (34, 38))),
+    )
+    for radices in sizes
+    for name in both_ways(algorithm)
 ]
 
 
 @pytest.mark.weekly
 @sweeps.some(
     "chip, algorithm, shape, radices, rows, options",
-    [(chip, *case) for case in CASES for chip in hardware.NAMES],
-    [*(("trn1", *case) for case in CASES), *(("trn2", *case) for case in LATER)],
-).with_args(ids=str)
-def test_rows_are_independent(chip, algorithm, shape, radices, rows, options):
-    cores = hardware.chip(chip).programs_per_launch
-    x = normal(*shape)
-    Launched(algorithm, chip, cores).check_independent(x, radices, rows, **options)
-
-
-@pytest.mark.weekly
-@sweeps.some(
-    "chip, algorithm, batch, radices",
-    [(chip, *case) for case in OF_REAL for chip in hardware.NAMES],
+    [(chip, *case) for case in CASES + OF_REAL for chip in hardware.NAMES],
     [
-        *((hardware.NAMES[place % 2], *case) for place, case in enumerate(OF_REAL)),
-        ("trn1", *OF_REAL[1]),
+        *(("trn1", *case) for case in CASES),
+        *(("trn2", *case) for case in LATER),
+        *((hardware.NAMES[place // 2 % 2], *case) for place, case in enumerate(OF_REAL)),
+        *(("trn1", *case) for case in OF_REAL[2:4]),
     ],
 ).with_args(ids=str)
-def test_rows_of_real_data_and_half_spectra_are_independent(chip, algorithm, batch, radices):
-    BothWays(algorithm, chip).check_independent(batch, radices)
+def test_rows_are_independent(chip, algorithm, shape, radices, rows, options):
+    launched = Launched(algorithm, chip, hardware.chip(chip).programs_per_launch)
+    members, n, *columns = shape
+    x = launched.data((members, *columns) if columns else members, n)
+    launched.check_independent(x, radices, rows, **options)
 
 
 def test_every_kernel_is_one_of_them():
-    both = [f"{way}{name}" for name, *_ in OF_REAL for way in ("", "inverse_")]
     lines = {each.kernel.__name__ for each in REGISTRY.values() if not each.takes_shapes}
-    assert {*(name for name, *_ in CASES), *both} == lines - {"convolve_rows"}
+    assert {name for name, *_ in CASES + OF_REAL} == lines - {"convolve_rows"}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests import sweeps
+from tests.tolerances import equal_sums
 
 from .launched import Launched
 from .samples import large_rows
@@ -80,3 +81,26 @@ def test_no_number_of_a_convolution_overflows(algorithm, n, radices, inverse):
     kernel = Launched(algorithm, "trn2")
     for row in large_rows(n):
         kernel.check(row[None] + 0j, radices, inverse, scale=1.0)
+
+
+PRODUCT_OF_A_CONSTANT = equal_sums(128)  # numbers of a product, of which few are added
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("n", [130, 997])
+def test_no_folded_number_overflows(n, inverse):
+    x = np.concatenate([large_rows(n), np.zeros((1, n))]) + 0j
+    x[3, n // 2] = np.float32(3e38)  # without a partner, if n is even
+    launched = Launched("folded_dft", "trn2")  # which sets no row aside
+    launched.check(x[[0, 2, 3]], inverse=inverse, scale=1.0, rows=True)
+    launched.check(x[[1]], inverse=inverse, scale=1.0, tolerance=PRODUCT_OF_A_CONSTANT)
+
+
+def test_rows_are_set_aside_only_near_the_largest_float():
+    """At 997 points the norm times sqrt(2 N) is 7.1e37 and 4.5e37, or times sqrt(M) 4.5e37."""
+    n = 997
+    x = np.zeros((3, n)) + 0j
+    x[0], x[1, 3], x[2] = 5e37 / n, 1e36, 3e37 / n
+    Launched("folded_dft").check(x[[0]], tolerance=PRODUCT_OF_A_CONSTANT)
+    Launched("folded_dft").check(x[[1]])
+    Launched("bluestein").check(x[[2, 1]], (32, 64), rows=True)

@@ -1,4 +1,4 @@
-"""Modelled times of launches stay near the DMA floor, or what their busiest engine needs."""
+"""Modelled times of launches, by dry runs: near the DMA floor, or what the busiest engine needs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 
 import pytest
 
+from nki_kernels.base import launch
 from nki_sim import hardware
 from tests import sweeps
 
-from .launched import BF16, REFINED, Launched
-from .real_launches import BothWays
+from .launched import BF16, COMPENSATED, REFINED, Launched, both_ways
 
-COMPENSATED = {"compensated": True}
 TRN1, TRN2, TRN3 = hardware.NAMES
 
 # Chip, algorithm, shape, radices, options, and DMA floors that a launch takes at the most.
@@ -130,5 +129,106 @@ def test_real_data_takes_less_time_than_complex_data(
     chip, algorithm, other, shape, radices, shares
 ):
     limit = Launched(other, chip).dry_run(shape, radices).total_ns
-    there, back = BothWays(algorithm, chip).dry_times(shape[0], radices or shape[1:])
-    assert there <= shares[0] * limit and back <= shares[1] * limit
+    for name, share in zip(both_ways(algorithm), shares, strict=True):
+        assert Launched(name, chip).dry_run(shape, radices).total_ns <= share * limit
+
+
+def stockham(radices, points, chip="trn1"):
+    """The timeline of a launch of so many points."""
+    n = math.prod(radices)
+    return Launched("stockham", chip).dry_run((points // n, n), radices)
+
+
+@pytest.mark.parametrize("chip", ["trn1", *map(sweeps.whole, ["trn2", "trn3"])])
+def test_row_tiles_spare_the_tensor_engine(chip):
+    """Two full stages in row tiles against two of radix 64, whose tables have no zeros."""
+    tiled, whole = (stockham(radices, 2**19, chip) for radices in ((32, 32), (64, 64)))
+    assert tiled.engine_busy_ns["tensor"] <= 0.73 * whole.engine_busy_ns["tensor"]
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("chip", ["trn1", *map(sweeps.whole, ["trn2", "trn3"])])
+@pytest.mark.parametrize("radices", [sweeps.whole((32, 32)), (64, 64)], ids=str)
+def test_a_large_batch_is_little_slower(chip, radices):
+    many, few = (stockham(radices, points, chip).total_ns for points in (2**29, 2**22))
+    assert many <= 1.1 * few * 2**7
+
+
+def test_few_wide_stages_take_less_time_than_many():
+    wide, narrow = (stockham(radices, 2**20).total_ns for radices in ((64, 64), (8, 8, 8, 8)))
+    assert wide < 0.8 * narrow
+
+
+def test_bluestein_is_near_what_the_tensor_engine_needs():
+    timeline = Launched("bluestein").dry_run((2**20 // 997, 997), (32, 64))
+    assert timeline.total_ns <= 1.25 * timeline.engine_busy_ns["tensor"]
+
+
+def test_the_longest_transform_reads_and_writes_once():
+    timeline = Launched("four_step").dry_run((1, 2**20), (128, 64, 128))
+    assert timeline.hbm_bytes <= 2.05 * 16 * 2**20  # its tables are streamed, as much as its data
+
+
+def test_a_loop_takes_no_longer_than_its_blocks(monkeypatch):
+    times = []
+    for body in (3000, 10**9):
+        monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", body)
+        times.append(Launched("butterfly").dry_run((20 * 512, 1024)).total_ns)
+    assert times[0] <= 1.03 * times[1]
+
+
+# Algorithm, shape, radices, options, the share of one core's time that two take at the most, and
+# bytes a number that pass HBM, which both cores share.
+ON_CORES = [
+    # Of 1024 points and more each core has few blocks: the first load and the last store overlap
+    # nothing.
+    ("stockham", (2**13, 256), (16, 16), {}, 0.55, 0),
+    ("stockham", (2**9, 4096), (64, 64), {}, 0.62, 0),
+    *(("dft_gemm", (2**21 // n, n), (), {}, 0.58, 1.1 * 16) for n in (16, 64, 128)),
+    ("four_step", (2**5, 2**16), (64, 8, 128), {}, 0.55, 0),
+    ("split_four_step", (2, 2**20), (128, 64, 128), {}, 0.6, 0),
+    ("split_four_step", (1, 2**20), (128, 64, 128), {}, 0.64, 0),
+    ("butterfly", (2**15, 64), (), {}, 0.56, 0),
+    ("butterfly", (2**9, 4096), (), {}, 0.56, 0),
+    ("real_dft_gemm", (2**14, 128), (), {}, 0.58, 1.28 * 8),
+    ("inverse_real_dft_gemm", (2**14, 128), (), {}, 0.58, 1.28 * 8),
+    ("real_stockham", (2**21 // 320, 320), (16, 20), {}, 0.55, 0),
+    ("inverse_real_stockham", (2**21 // 320, 320), (16, 20), {}, 0.55, 0),
+    # A program has half of the transforms, loads all tables, and its first and last bundle overlap
+    # no other.
+    ("real_four_step", (2**6, 2**14), (128, 128), {}, 0.72, 0),
+    ("inverse_real_four_step", (2**6, 2**14), (128, 128), {}, 0.72, 0),
+    ("strided_stockham", (2, 1024, 1024), (16, 64), {}, 0.6, 0),
+    ("strided_stockham", (32, 64, 1024), (64,), {}, 0.6, 1.03 * 16),
+]
+MORE_ON_CORES = [
+    ("stockham", (2**11, 1024), (32, 32), {}, 0.62, 0),
+    ("four_step", (2**7, 2**14), (128, 128), {}, 0.55, 0),
+    ("split_four_step", (1, 2**21), (128, 128, 128), {}, 0.6, 0),
+    # Two blocks a program: both load 2 MB of tables, and wait for a block.
+    ("real_stockham", (2**9, 4096), (64, 64), {}, 0.65, 0),
+    ("inverse_real_stockham", (2**9, 4096), (64, 64), {}, 0.65, 0),
+    ("real_four_step", (2**4, 2**16), (128, 4, 128), {}, 0.8, 0),
+    ("inverse_real_four_step", (2**4, 2**16), (128, 4, 128), {}, 0.8, 0),
+]
+
+
+def chips_of(algorithm):
+    """Butterflies are compared on one chip: what binds them is VectorE, not HBM."""
+    return ("trn2",) if algorithm == "butterfly" else ("trn2", "trn3")
+
+
+@sweeps.some(
+    "chip, algorithm, shape, radices, options, share, bytes_a_number",
+    [(chip, *case) for case in ON_CORES + MORE_ON_CORES for chip in chips_of(case[0])],
+    [("trn2", *case) for case in ON_CORES],
+).with_args(ids=str)
+def test_two_cores_take_half_the_time_or_what_hbm_allows(
+    chip, algorithm, shape, radices, options, share, bytes_a_number
+):
+    one, two = (
+        Launched(algorithm, chip, cores).dry_run(shape, radices, **options).total_ns
+        for cores in (1, 2)
+    )
+    hbm = math.prod(shape) * bytes_a_number / hardware.chip(chip).hbm_stack_bytes_per_ns
+    assert two <= max(share * one, hbm)

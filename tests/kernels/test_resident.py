@@ -12,7 +12,6 @@ import itertools
 import numpy as np
 import pytest
 
-import nki_sim
 from nki_sim import hardware
 from tests import sweeps
 from tests.registry import REGISTRY
@@ -20,6 +19,7 @@ from tests.tolerances import near, transforms
 from trnfft.planner.kinds import Transform
 
 from .independence import check_rows_are_independent
+from .launched import dry, launch, parts
 from .samples import fits, normal, real
 from .turns import on_chips, on_first_chip
 
@@ -37,16 +37,10 @@ def solution(shape, is_real):
     return REGISTRY[name], REGISTRY[name].recipes_for(kind)[0]
 
 
-def launch(x, inverse=False, scale=1.0, degree=1):
+def run(x, inverse=False, scale=1.0, degree=1):
     """Result, complex in float64, and timeline, of planes [B, S, H] or volumes [B, D, S, H]."""
-    is_real = not np.iscomplexobj(x)
-    algorithm, recipe = solution(x.shape[1:], is_real)
-    parts = [x] if is_real else [x.real, x.imag]
-    parts = [np.ascontiguousarray(part, np.float32) for part in parts]
-    kernel = nki_sim.simulate(algorithm.kernel).with_programs(degree)
-    with nki_sim.record() as timeline:
-        re, im = kernel(*parts, *algorithm.arguments(recipe, inverse, scale))
-    return re + 1j * im.astype(np.float64), timeline
+    found = solution(x.shape[1:], not np.iscomplexobj(x))
+    return launch(*found, parts(x), inverse, scale, cores=degree)
 
 
 def exact_of(x, inverse=False):
@@ -58,65 +52,50 @@ def exact_of(x, inverse=False):
     return half.conj() if inverse else half
 
 
-def dry(batch, shape, is_real=False):
-    algorithm, recipe = solution(shape, is_real)
-    parts = [((batch, *shape), "float32")] * (1 if is_real else 2)
-    return nki_sim.dry_run(algorithm.kernel, *parts, *algorithm.specs(recipe))
+def modelled(batch, shape, is_real=False):
+    return dry(*solution(shape, is_real), *[(batch, *shape)] * (1 if is_real else 2))
 
 
 def check(x, inverse=False, scale=1.0, degree=1):
     """Fails unless one launch fits and is near the exact result."""
-    result, timeline = launch(x, inverse, scale, degree)
+    result, timeline = run(x, inverse, scale, degree)
     near(result, scale * exact_of(x, inverse), transforms(x.shape[1:]))
     assert fits(timeline)
 
 
-@on_chips("shape", [(1, 256, 128), (3, 256, 256), (1, 512, 512), (1, 4096, 128)], CHIPS)
-def test_planes_in_both_directions(shape):
-    x = normal(*shape)
-    ways = (True, 1 / x[0].size), (False, 0.5)
-    for inverse, scale in ways if shape[1] < 4096 else ways[:1]:
-        check(x, inverse, scale)
+OBLONG = [(1, 128, 64, 64), (1, 64, 128, 64), (1, 64, 64, 128)]
+PLANES = [(1, 256, 128), (3, 256, 256), (1, 512, 512), (1, 4096, 128)]
+CASES = [
+    *((chip, normal, shape) for chip, shape in zip(2 * CHIPS, PLANES, strict=True)),
+    *(("trn3", normal, shape) for shape in ((1, 256, 2048), (1, 2048, 128))),
+    ("trn1", real, (2, *CUBE)),
+    ("trn2", normal, (1, *CUBE)),
+    *(("trn1", real, shape) for shape in OBLONG),
+    ("trn3", normal, OBLONG[1]),
+    ("trn1", real, (1, 128, 128, 128)),
+]
+MORE = [
+    *itertools.product(CHIPS, [normal], PLANES),
+    *itertools.product(CHIPS, [real, normal], [(batch, *CUBE) for batch in (1, 2, 3)]),
+    *itertools.product(["trn1", "trn3"], [real, normal], OBLONG),
+    ("trn2", real, (1, 128, 128, 128)),
+]
 
 
 @pytest.mark.weekly
 @sweeps.some(
-    "strict_chip, make, batch",
-    itertools.product(CHIPS, [real, normal], [1, 2, 3]),
-    [("trn1", real, 2), ("trn2", normal, 1)],
-).with_args(indirect=["strict_chip"])
-def test_volumes_in_both_directions(strict_chip, make, batch):
-    x = make(batch, *CUBE)
-    for inverse, scale in ((False, 1.0), (True, 0.5)):
+    "strict_chip, make, shape", [*CASES, *(case for case in MORE if case not in CASES)], CASES
+).with_args(ids=str, indirect=["strict_chip"])
+def test_planes_and_volumes_in_both_directions(strict_chip, make, shape):
+    x = make(*shape)
+    ways = (True, 1 / x[0].size), (False, 0.5)
+    for inverse, scale in ways if x.size <= 2**18 else ways[:1]:
         check(x, inverse, scale)
-
-
-@pytest.mark.parametrize("strict_chip", ["trn3"], indirect=True)
-@pytest.mark.parametrize("shape", [(256, 2048), (2048, 128)])
-def test_trn3_and_other_factors(shape):
-    check(normal(1, *shape))
-
-
-OBLONG = [(128, 64, 64), (64, 128, 64), (64, 64, 128)]
-
-
-@sweeps.some(
-    "strict_chip, make, shape",
-    itertools.product(["trn1", "trn3"], [real, normal], OBLONG),
-    [*(("trn1", real, shape) for shape in OBLONG), ("trn3", normal, OBLONG[1])],
-).with_args(indirect=["strict_chip"])
-def test_axes_of_128(strict_chip, make, shape):
-    check(make(1, *shape))
-
-
-@on_first_chip(*CHIPS)
-def test_the_largest_volume():
-    check(real(1, 128, 128, 128))
 
 
 @on_chips("shape", [(4096, 256)], CHIPS, whole=[(512, 2048)])
 def test_the_largest_planes_fit(shape):
-    assert fits(dry(2, shape))
+    assert fits(modelled(2, shape))
 
 
 @on_first_chip("trn1", "trn2", "trn3")
@@ -129,7 +108,7 @@ def test_the_largest_planes_fit(shape):
     ],
 )
 def test_volumes_one_after_the_other_fit(shape, is_real):
-    assert fits(dry(3, shape, is_real))
+    assert fits(modelled(3, shape, is_real))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +146,7 @@ def test_loops_and_two_programs(short_loops, strict_chip, shape, batches):
 ).with_args(indirect=["strict_chip"])
 def test_planes_and_volumes_are_independent(strict_chip, make, shape, rows):
     x, tolerance = make(*shape), transforms(shape[1:])
-    check_rows_are_independent(lambda x: launch(x)[0], x, exact_of(x), tolerance, rows)
+    check_rows_are_independent(lambda x: run(x)[0], x, exact_of(x), tolerance, rows)
 
 
 @on_first_chip(*CHIPS)
@@ -182,14 +161,11 @@ def test_planes_and_volumes_are_independent(strict_chip, make, shape, rows):
 )
 def test_one_trip_over_hbm(batch, shape, traffic, floors):
     is_real = len(shape) == 3
-    found, points, each = dry(batch, shape, is_real), batch * np.prod(shape), 8 if is_real else 16
+    found, points, each = (
+        modelled(batch, shape, is_real),
+        batch * np.prod(shape),
+        8 if is_real else 16,
+    )
     assert found.hbm_bytes <= traffic * each * points
     assert found.total_ns <= floors * hardware.current().dma_floor_ns(points, each)
     assert fits(found)
-
-
-@on_first_chip(*CHIPS)
-@pytest.mark.parametrize(("make", "shape"), [(normal, (256, 128)), (real, CUBE)])
-def test_a_dry_run_takes_as_long(make, shape):
-    _, timeline = launch(make(2, *shape))
-    assert dry(2, shape, make is real).total_ns == pytest.approx(timeline.total_ns)
