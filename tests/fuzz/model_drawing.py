@@ -17,13 +17,8 @@ TRIES = 6  # attempts to find a step that torch accepts
 LARGEST = 1e4  # of a number that is compared
 
 
-def drawn(seed: int) -> Program:
-    """Returns a random program on a model of one to three blocks, with three to eight steps.
-
-    Args:
-        seed: each seed gives another program.
-    """
-    draw = random.Random(f"model {seed}")
+def drawn(draw: random.Random) -> Program:
+    """Returns a random program on a model of one to three blocks, with three to eight steps."""
     kinds = draw.choices([*BLOCKS], k=draw.choice((1, 1, 2, 3)))
     steps = [Step("model", f"m = model({', '.join(map(repr, kinds))})")]
     if draw.random() < 0.5:

@@ -219,11 +219,6 @@ class Program:
         head += ["trnfft.patch_torch().start()"] * self.is_patched
         return "\n".join([*head, *(step.text for step in self.steps)])
 
-    @property
-    def lines(self) -> int:
-        """The number of lines."""
-        return sum(1 + step.text.count("\n") for step in self.steps)
-
 
 @dataclass
 class Outcome:

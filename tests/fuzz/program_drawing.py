@@ -49,8 +49,8 @@ NAME = re.compile(r"\b([antz]\d+)\b")
 class Drawing:
     """A program as it grows."""
 
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
         dtype = "float32" if self._draw.random() < 0.1 else "float64"
         self.program = Program((), dtype)
         self._held: dict[str, torch.Tensor] = {}
@@ -191,15 +191,12 @@ class Drawing:
         return self._of_shape_of(x, names)
 
 
-def drawn(seed: int, compiled: bool | None = None) -> Program:
+def drawn(draw: random.Random, compiled: bool | None = None) -> Program:
     """Returns a random program of two to six steps and their gradients.
 
-    Args:
-        seed: each seed gives another program.
-        compiled: whether torch.compile compiles some steps; None for some of the programs.
+    compiled: whether torch.compile compiles some steps; None for some of the programs.
     """
-    drawing = Drawing(seed)
-    draw = random.Random(-1 - seed)
+    drawing = Drawing(draw)
     drawing.begin()
     weights = OF_MIXES if draw.random() < 0.5 else WEIGHTS
     for i in range(draw.randint(2, 6)):
@@ -218,7 +215,7 @@ def drawn(seed: int, compiled: bool | None = None) -> Program:
 def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
     """Turns some steps into a function that is compiled or transformed, where torch allows it."""
     steps = drawing.program.steps
-    free = {i for i, step in enumerate(steps) if _is_free(step, wrapper)}
+    free = {i for i, step in enumerate(steps) if is_free(step, wrapper)}
     ranges = [(i, j) for i in free for j in range(i + 1, len(steps) + 1) if {*range(i, j)} <= free]
     draw.shuffle(ranges)
     for i, j in sorted(ranges, key=lambda pair: pair[0] - pair[1])[:4]:
@@ -272,7 +269,7 @@ def _shares_memory(outcome: Outcome, steps: Sequence[Step], others: bool) -> boo
     return bool({*made} & {*rest}) or len({*made}) < len(made)
 
 
-def _is_free(step: Step, wrapper: str) -> bool:
+def is_free(step: Step, wrapper: str) -> bool:
     """Returns whether a function can contain this step."""
     # make_fx cannot see writes without gradients, and torch.compile moves them to the end.
     is_compiled = wrapper in ("traced", "compiled")
