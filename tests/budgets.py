@@ -36,7 +36,6 @@ BUDGETS: dict[str, dict[str, float]] = {
         "tests/fuzz/": 18,
         "tests/kernels/": 545,
         "tests/lint/": 22,
-        "tests/models/": 12,
         "tests/planner/": 240,
         "tests/scripts/": 66,
         "tests/simulator/": 170,

@@ -10,6 +10,7 @@ _MADE = (
     Step("leaf", f"a0 = ({_COUNT} * 1.3).cos().requires_grad_()"),
     Step("leaf", f"a1 = ({_COUNT} * 2.1).cos().requires_grad_()"),
     Step("source", "z0 = made(a0, a1) * 1", "z0"),
+    Step("leaf", f"n0 = torch.polar({_COUNT}, {_COUNT}).requires_grad_()"),
 )
 # What else a step uses, of z0 alone, so that a function of one tensor contains it.
 _OTHERS = (
@@ -50,7 +51,8 @@ def one_step(table: str, template: str, wrapper: str) -> Program | None:
         function = f"def middle({name}):\n    {body}\n    return {target}\n{target} = {call}"
         program = Program((*_MADE, Step(wrapper, function, target)))
     else:
-        program = Program((*_MADE, *_OTHERS, *steps))
+        native = Step("native", "n1 = n0 * 1", "n1")
+        program = Program((*_MADE, *_OTHERS[:2], native, *steps))
     outcome = run(program, NATIVE)
     if outcome.error is not None:
         return None

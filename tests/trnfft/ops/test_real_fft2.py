@@ -94,12 +94,6 @@ def test_a_result_is_its_own(x):
     check(gradient, exact(torch.full(SHAPE, 2.0)))
 
 
-def test_checks_of_the_operator(x):
-    operator = torch.ops.trnfft.real_fft2.default
-    with trnfft.backend("nki-sim"):
-        torch.library.opcheck(operator, (x.requires_grad_(), ""))
-
-
 def test_second_derivatives(x):
     def second(function, x):
         x = x.requires_grad_()

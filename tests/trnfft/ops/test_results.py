@@ -277,29 +277,6 @@ def test_torch_leaves_no_lazy_sign(name):
         assert part.numpy().tolist() == np.asarray(part).tolist() == part.tolist()
 
 
-@pytest.mark.parametrize("name", ["ifft", "ihfft"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_functional_derivatives(name, backend):
-    def energies(x):
-        y = getattr(trnfft, name)(x)
-        return y.real**3 + y.imag**3
-
-    x = single(4)
-    with trnfft.backend(backend):
-        values = torch.vmap(energies)(x[None].expand(3, -1))
-        row = x.clone().requires_grad_()
-        rows = [torch.autograd.grad(e, row, retain_graph=True)[0] for e in energies(row)]
-        jacobian = torch.func.jacfwd(energies)(x)
-        hessian = torch.func.hessian(lambda x: energies(x).sum())(x)
-    matrix = getattr(torch.fft, name)(torch.eye(4, dtype=torch.float64))
-    a, b = matrix.real, matrix.imag
-    real, imag = x.double() @ a, x.double() @ b
-    near(values, (real**3 + imag**3)[None].expand(3, -1), transforms(4, 9))
-    for found in (torch.stack(rows), jacobian):
-        near(found, 3 * (real**2 * a + imag**2 * b).T, transforms(4, 9))
-    near(hessian, 6 * ((real * a) @ a.T + (imag * b) @ b.T), transforms(4, 9))
-
-
 def test_planned_order_of_many_rows_is_fresh():
     """Of which the products take another way, in both directions and along any dimension."""
     with trnfft.backend("matmul"):
