@@ -7,6 +7,7 @@ from tests.fuzz.child import Child
 from tests.fuzz.functions import FUNCTIONS
 from tests.fuzz.judging import Case, judge
 from tests.fuzz.survey import survey
+from tests.fuzz.values import HOSTILE
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ def cases(draw, name):
     arguments = FUNCTIONS[name].arguments
     hostile = draw(st.sets(st.sampled_from(sorted(arguments)), max_size=2))
     texts = {
-        each: draw(st.sampled_from(kind.hostile if each in hostile else kind.usual))
+        each: draw(st.sampled_from((kind.hostile or HOSTILE) if each in hostile else kind.usual))
         for each, kind in arguments.items()
     }
     return Case(name, draw(st.sampled_from(BACKENDS)), tuple(texts.items()))

@@ -30,6 +30,7 @@ def check(program, name=""):
     return verdict.kind
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "wrapper, stride",
     itertools.product(FUNCTIONS, [1, SOME]),

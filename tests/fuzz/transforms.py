@@ -184,24 +184,7 @@ TRANSFORMS["czt"] = Function(
     _spiral,
     tolerance=1e-4,
 )
-RANGE = Argument(
-    ("0.5", "[0.1, 0.9]", "(0.2, 1)", "[1]"),
-    (
-        *NUMBER.hostile,
-        "[0.1, nan]",
-        "[1, 2, 3]",
-        "[]",
-        "'ab'",
-        "['a', 'b']",
-        "torch.tensor([0.1, 0.5])",
-        "np.array([0.1, 0.5])",
-        "(-3, 1e-300)",
-        "{0.1: 1, 0.2: 2}",
-        "iter([0.1, 0.2])",
-        "randn(1).expand(2**40)",
-        "range(2**60)",
-    ),
-)
+RANGE = Argument(("0.5", "[0.1, 0.9]", "(0.2, 1)", "[1]"))
 TRANSFORMS["zoom_fft"] = Function(
     trnfft.zoom_fft,
     {"x": TENSOR, "fn": RANGE, "m": POINTS, "fs": NUMBER, "endpoint": FLAG, "axis": DIM},
@@ -223,9 +206,9 @@ def _hankel(name: str, a: Any, **numbers: Any) -> Any:
     return torch.from_numpy(getattr(scipy.fft, name)(a.numpy(), **numbers).copy())
 
 
-DISTANCE = Argument(("0.1", "0.05", "1"), NUMBER.hostile)
-ORDER = Argument(("0", "0.5", "1", "2"), NUMBER.hostile)
-BIAS = Argument(("", "0.1", "-0.1"), NUMBER.hostile)
+DISTANCE = Argument(("0.1", "0.05", "1"))
+ORDER = Argument(("0", "0.5", "1", "2"))
+BIAS = Argument(("", "0.1", "-0.1"))
 HANKEL = {"dln": DISTANCE, "mu": ORDER, "offset": NUMBER, "bias": BIAS}
 TRANSFORMS["fht"] = Function(
     trnfft.fht, {"a": REAL, **HANKEL}, lambda **given: _hankel("fht", **given), tolerance=1e-3

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -296,9 +297,10 @@ def test_meta_tensors_have_no_sums_to_read():
 def test_flags_are_bool(value):
     x = torch.ones(64)
     spectra = trnfft.stft(x, 8)
+    assert trnfft.stft(x, 8, center=np.bool_(True)).shape == spectra.shape
     names = ("center", "normalized", "onesided", "return_complex")
     for name in (*names, "align_to_window"):
-        with pytest.raises(TypeError, match=f"argument '{name}' is"):
+        with pytest.raises(TypeError, match=f"'{name}' is .*, allowed are True and False"):
             trnfft.stft(x, 8, **{name: value})
     for name in names:
         with pytest.raises(TypeError, match=f"argument '{name}' is"):
