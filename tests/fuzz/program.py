@@ -113,26 +113,6 @@ made, split = ComplexTensor, ComplexTensor.from_complex
 from_numpy, polar = ComplexTensor.from_numpy, ComplexTensor.from_polar
 """
 SPLIT += COMPILERS
-PATCHED = NATIVE_COMPILED + "import trnfft; is_native = False\n"
-MODELS = """\
-import copy
-from torch.func import functional_call
-from torch.optim.swa_utils import AveragedModel
-from torch.utils.checkpoint import checkpoint_sequential
-from tests.fuzz import models
-from tests.fuzz.models import closure, flat, gradients, loss, penalty, stored
-
-
-def params(m):
-    return {name: p.detach() for name, p in m.named_parameters() if not p.is_complex()}
-
-
-def model(*kinds):
-    return models.model(globals(), *kinds)
-
-
-x = models.signal(D)
-"""
 # The call of a function of some steps, from the function's name and its arguments.
 WRAPPERS = {
     "compiled": "compiled(middle)({args})",
@@ -196,27 +176,19 @@ class Program:
     Attributes:
         steps: the steps.
         dtype: the dtype of their real numbers.
-        has_models: whether the steps use the names of MODELS, too.
-        is_patched: whether the run on ComplexTensors uses torch's own names, under
-            `trnfft.patch_torch`.
     """
 
     steps: tuple[Step, ...]
     dtype: str = "float64"
-    has_models: bool = False
-    is_patched: bool = False
 
     def __str__(self) -> str:
         """Source to paste for a run on ComplexTensors, with a comment for a run on torch's own."""
-        split = "PATCHED" if self.is_patched else "SPLIT"
-        models = " + MODELS" * self.has_models
         head = [
             "# TRNFFT_BACKEND=matmul python; for torch's own: "
-            f"from tests.fuzz.program import *; exec(COMMON + NATIVE{models})",
-            f"import torch; from tests.fuzz.program import COMMON, {split}, MODELS",
-            f"D = torch.{self.dtype}; exec(COMMON + {split}{models})",
+            "from tests.fuzz.program import *; exec(COMMON + NATIVE)",
+            "import torch; from tests.fuzz.program import COMMON, SPLIT",
+            f"D = torch.{self.dtype}; exec(COMMON + SPLIT)",
         ]
-        head += ["trnfft.patch_torch().start()"] * self.is_patched
         return "\n".join([*head, *(step.text for step in self.steps)])
 
 
@@ -238,11 +210,8 @@ class Outcome:
 def run(program: Program, names: str, steps: int | None = None) -> Outcome:
     """Runs a program, or its first steps, with NATIVE, NATIVE_COMPILED or SPLIT names."""
     found: dict[str, Any] = {"D": getattr(torch, program.dtype)}
-    names = PATCHED if program.is_patched and names == SPLIT else names
     with settings(names):
         exec(_compiled(names), found)
-        if program.has_models:
-            exec(_compiled(MODELS), found)
         for i, step in enumerate(program.steps[:steps]):
             try:
                 exec(_compiled(step.text), found)
@@ -258,17 +227,15 @@ def settings(names: str) -> Iterator[None]:
         torch._dynamo.reset()
     with warnings.catch_warnings(), trnfft.backend("matmul"):
         warnings.simplefilter("ignore")
-        with trnfft.patch_torch() if names == PATCHED else contextlib.nullcontext():
-            yield
+        yield
 
 
 _CODE: dict[str, Any] = {}
 
 
 def _compiled(text: str) -> Any:
-    if text in (NATIVE, NATIVE_COMPILED, SPLIT, PATCHED, MODELS):
+    if text in (NATIVE, NATIVE_COMPILED, SPLIT):
         if text not in _CODE:
-            common = COMMON if text != MODELS else ""
-            _CODE[text] = compile(common + text, "<names>", "exec")
+            _CODE[text] = compile(COMMON + text, "<names>", "exec")
         return _CODE[text]
     return compile(text, "<program>", "exec")

@@ -35,8 +35,6 @@ CLEAR = (
     r"being modified in-place",
     r"refers? to a single memory location",
     r"we guessed its metadata",  # a compiled function's complex result on which no loss depends
-    # A parametrization, or new parameters, where a graph still has the old ones.
-    r"Cannot swap t1|Expected use_count of t1|poisoned by swap_tensors",
     r"trying to get value out of a tracing tensor",
     r"DynamicOutputShapeException",  # a compiled function takes some numbers of a tensor
     r"currently unsupported",  # two results of a compiled function share memory

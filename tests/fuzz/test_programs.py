@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import sweeps
-from tests.fuzz import model_drawing, program_drawing, program_table
+from tests.fuzz import program_drawing, program_table
 from tests.fuzz.program import WRAPPERS
 from tests.fuzz.program_judging import judged
 from tests.fuzz.survey import many
@@ -55,20 +55,9 @@ def test_compiled_programs(seed):
     check(program_drawing.drawn(random.Random(seed), compiled=True))
 
 
-@pytest.mark.weekly
-@sweeps.some("seed", range(40), range(6))
-def test_programs_on_models(seed):
-    check(model_drawing.drawn(random.Random(seed)))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("drawn", [program_drawing.drawn, model_drawing.drawn])
-def test_many_programs(drawn):
+@many
+@given(st.randoms(use_true_random=False))
+def test_many_programs(numbers):
     """A failure shows the program of the fewest random numbers that hypothesis finds."""
-
-    @many
-    @given(st.randoms(use_true_random=False))
-    def run(numbers):
-        check(drawn(numbers))
-
-    run()
+    check(program_drawing.drawn(numbers))

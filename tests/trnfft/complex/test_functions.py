@@ -272,22 +272,6 @@ def test_gradients_at_zero():
     assert_same_gradients(torch.linalg.norm, torch.zeros(3, dtype=torch.complex128))
 
 
-def test_backward_and_grad():
-    x = split(random_complex(3)).clone().requires_grad_()
-    assert x.grad is None
-    with pytest.raises(RuntimeError, match="only for real scalar outputs"):
-        (x * 2).sum().backward()
-    gradient = split(random_complex(3, seed=1))
-    (x * 2j).backward(gradient, retain_graph=True)
-    assert_same(x.grad, (gradient * -2j).to_complex())
-    part = ComplexTensor(torch.ones(2, requires_grad=True), torch.zeros(2))
-    part.retain_grad()
-    part.backward(part.detach())
-    assert_same(part.grad, torch.ones(2, dtype=torch.complex64))
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        x.detach().backward(gradient)
-
-
 # Broadcasting and indexing
 
 
@@ -590,11 +574,6 @@ def test_compilation(backend):
             strict=True,
         ):
             near(part, expected_part, sums(100, part.dtype))
-
-
-def test_compilation_of_functions_of_complex_tensors():
-    x = split(random_complex(2, 8, dtype=torch.complex64))
-    assert_same(compiled(lambda x: torch.roll(x, 1) * 2)(x), torch.roll(x.to_complex(), 1) * 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

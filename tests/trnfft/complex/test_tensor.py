@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from tests.refusals import called, refused
 from tests.tolerances import near, sums
 from tests.trnfft.complex.comparison import assert_same, split
-from tests.trnfft.samples import native, random, random_complex
+from tests.trnfft.samples import native, random_complex
 from trnfft import ComplexTensor
 
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv]
@@ -351,22 +351,6 @@ def test_to():
 
 
 # Derivatives
-
-
-def parts(*shape, seed):
-    """Returns a real and an imaginary part as leaves."""
-    return [random(*shape, seed=seed + i).requires_grad_() for i in range(2)]
-
-
-@pytest.mark.parametrize("apply", OPERATORS)
-def test_arithmetic_is_twice_differentiable(apply):
-    def function(a_real, a_imag, b_real, b_imag):
-        result = apply(ComplexTensor(a_real, a_imag), ComplexTensor(b_real, b_imag))
-        return result.real, result.imag
-
-    inputs = [*parts(3, seed=1), *parts(2, 1, seed=3)]
-    assert torch.autograd.gradcheck(function, inputs)
-    assert torch.autograd.gradgradcheck(function, inputs)
 
 
 def test_attributes_are_copied_as_of_any_tensor():

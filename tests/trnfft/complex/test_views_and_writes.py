@@ -54,6 +54,17 @@ def gradient(make, function, compiled):
     return a.grad
 
 
+def view_before_a_write(z):
+    view = z.mT
+    z[:, 1:].mul_(3j)
+    return view, z * 2
+
+
+def test_gradients_of_a_compiled_function_that_writes():
+    expected = gradient(torch.complex, view_before_a_write, False)
+    near(gradient(ComplexTensor, view_before_a_write, True), expected, sums(16))
+
+
 def part_read_before_a_write(z):
     part = z.real
     z.mul_(2)
