@@ -40,6 +40,12 @@ EXCEPTIONS = {
     "get_complex_storage": "takes no argument",
     "set_complex_storage": "a setting of one bool: tests/trnfft/test_config.py",
     "get_precision": "takes no argument",
+    **dict.fromkeys(
+        ("backend", "set_backend", "precision", "set_precision"),
+        "a setting of one name: tests/trnfft/test_config.py",
+    ),
+    "patch_torch": "takes no argument, and errors inside are torch's: tests/trnfft/test_patch.py",
+    "scipy_backend": "its errors are SciPy's: tests/trnfft/test_scipy_backend.py",
     "distributed": "a module, of groups of processes: tests/trnfft/distributed",
     "nn": "a module, whose layers have rows",
     "order": "a module, whose functions have rows",
@@ -114,26 +120,9 @@ for _name in ("frequencies", "positions", "mirrors"):
     FUNCTIONS[f"order.{_name}"] = Function(getattr(trnfft.order, _name), POINTS, _is_permutation)
 
 
-# Settings and creation
+# Creation
 
 
-def _setting(name: Any, setting: str, is_block: bool) -> Any:
-    """Returns what is chosen after a call, or in a block."""
-    given = getattr(trnfft, setting if is_block else f"set_{setting}")(name)
-    with given if is_block else contextlib.nullcontext():
-        return getattr(trnfft, f"get_{setting}")()
-
-
-for _name, _known in (
-    ("backend", names("torch", "matmul", "auto")),
-    ("precision", names("fast", "kahan", "double")),
-):
-    for _prefix, _is_block in (("set_", False), ("", True)):
-        FUNCTIONS[_prefix + _name] = Function(
-            functools.partial(_setting, setting=_name, is_block=_is_block),
-            {"name": _known},
-            lambda name: lambda chosen: chosen == name,
-        )
 FUNCTIONS["ComplexTensor"] = Function(
     trnfft.ComplexTensor, {"real": REAL, "imag": REAL}, lambda real, imag: torch.complex(real, imag)
 )

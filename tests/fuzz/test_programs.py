@@ -43,16 +43,17 @@ def test_each_step(wrapper, stride):
     assert kinds["same"] >= 0.5 * kinds.total() > 0
 
 
+@sweeps.some("index", range(0, len(program_table.STEPS), 40), [40, 240])
+def test_compiled_steps(index):
+    program = program_table.one_step(*program_table.STEPS[index], "compiled")
+    assert program is None or check(program)
+
+
 @pytest.mark.weekly
 @sweeps.some("first", range(0, 300, PART), [0])
 def test_programs(first):
     for seed in range(first, first + PART):
-        check(program_drawing.drawn(random.Random(seed), compiled=False), seed)
-
-
-@sweeps.some("seed", range(6), range(2))
-def test_compiled_programs(seed):
-    check(program_drawing.drawn(random.Random(seed), compiled=True))
+        check(program_drawing.drawn(random.Random(seed)), seed)
 
 
 @pytest.mark.slow

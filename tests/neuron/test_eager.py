@@ -57,26 +57,6 @@ def test_precisions(precision):
     near_host(y, torch.fft.fft(z.to_complex().to(torch.complex128)), MAX_ERRORS[precision])
 
 
-def test_frequencies_and_shifts(counted):
-    with counted() as counts:
-        found = [
-            trnfft.fftfreq(10, 0.5, device="neuron"),
-            trnfft.rfftfreq(9, device="neuron"),
-            trnfft.fftshift(torch.arange(7.0, device="neuron")),
-            trnfft.ifftshift(torch.arange(8.0, device="neuron")),
-        ]
-    assert (counts.to_host, counts.to_device) == (0, 0)
-    expected = [
-        torch.fft.fftfreq(10, 0.5),
-        torch.fft.rfftfreq(9),
-        torch.fft.fftshift(torch.arange(7.0)),
-        torch.fft.ifftshift(torch.arange(8.0)),
-    ]
-    for a, b in zip(found, expected, strict=True):
-        assert a.device.type == "neuron"
-        assert torch.equal(a.cpu(), b)
-
-
 def test_filters_of_images_are_one_launch(launches):
     image, psf = torch.rand(3, 30, 40), trnfft.point_spread_functions.gaussian(9, 2.0)
     bloom = trnfft.BloomFilter(psf.to("neuron"), image.shape[-2:])

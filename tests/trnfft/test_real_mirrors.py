@@ -230,18 +230,3 @@ def test_bad_rows_stay_bad_and_alone(backend, n):
     assert not found[1:3].real.isfinite().any()
     good = [0, 3]
     assert_phases(found[good], torch.fft.rfft(x[good]), (n,))
-
-
-@sweeps.some("backend, n", itertools.product(SAMPLES, [16, 262]), [("matmul", 262)])
-def test_compiled(backend, n):
-    x = single(2, n).requires_grad_()
-
-    def parts(x):
-        y = trnfft.rfft(x)
-        return y.real, y.imag
-
-    with trnfft.backend(backend):
-        real, imag = torch.compile(parts, backend="aot_eager", fullgraph=True)(x)
-    assert is_positive_zero(mirrors(torch.complex(imag, imag), (n,)).real)
-    expected = torch.fft.rfft(x.detach())
-    near(torch.complex(real, imag), expected, transforms(4 * n, 2))

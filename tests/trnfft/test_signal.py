@@ -120,16 +120,6 @@ def test_istft_as_torch(chosen, by_default, batch, frames, kind, length):
             assert_same(trnfft.istft(each, length=length, **chosen), expected, n_fft)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_backends_in_single_precision(backend):
-    x, window = random(2, 64).float(), torch.hann_window(16)
-    expected = torch.stft(x, 16, window=window, return_complex=True)
-    with trnfft.backend(backend):
-        spectra = trnfft.stft(x, 16, window=window)
-        assert_same(spectra, expected, 16)
-        assert_same(trnfft.istft(spectra, 16, window=window), x, 16, 2)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32(dtype):
     x = random(40).to(dtype)
@@ -334,18 +324,6 @@ def test_no_signals_between_zeros():
     assert trnfft.stft(torch.ones(0, 9), 8, pad_mode="constant").shape == (0, 5, 5)
 
 
-class Filtered(torch.nn.Module):
-    """A model that uses the names of torch, whose window is a buffer."""
-
-    def __init__(self, window):
-        super().__init__()
-        self.register_buffer("window", window)
-
-    def forward(self, x):
-        spectra = torch.stft(x, 8, window=self.window, return_complex=True)
-        return torch.istft(spectra * 2, 8, window=self.window)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("split", [False, True])
 def test_istft_under_vmap_takes_windows_of_batches(backend, split):
@@ -369,17 +347,3 @@ def test_istft_under_vmap_checks_windows(is_batched):
 
     with pytest.raises(RuntimeError, match="nonzero overlap add"):
         torch.vmap(run, (0, 0 if is_batched else None))(SPECTRA, windows if is_batched else HANN)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_models_with_istft_are_stacked(backend):
-    models = [Filtered(HANN.float()), Filtered(HANN.float() + 0.1)]
-    state = torch.func.stack_module_state(models)
-    x = random(2, 40, dtype=torch.float32)
-
-    def run(state, x):
-        return torch.func.functional_call(models[0], state, (x,))
-
-    expected = torch.vmap(run)(state, x)
-    with trnfft.backend(backend), trnfft.patch_torch():
-        assert_same(torch.vmap(run)(state, x), expected, count=2)

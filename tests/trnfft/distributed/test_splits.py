@@ -191,17 +191,6 @@ def test_refusals(four):
             )
 
 
-def differing(rank):
-    """A function for which the last process has another argument; the text of the error."""
-    case = Case("", (8, 6), (4,), (1,), is_complex=False)
-    return cases.text_of(lambda: trnfft.dct(cases.spread(cases.sample(case), case), 1 + rank // 3))
-
-
-def test_differences_are_named_on_all(four):
-    for kind, text in four.run(differing):
-        assert kind == "RuntimeError" and "function" in text and "on rank 3" in text, text
-
-
 def trained(rank, dim, form):
     """Fails unless the result and the running averages of a batch are as by one process."""
     from torch.distributed.tensor import distribute_module

@@ -112,42 +112,6 @@ def test_results_of_layers_can_be_edited(name, backend):
     near(x.grad, same.grad, together(transforms(2 * x.numel(), 4), sums(8)))
 
 
-@pytest.mark.weekly
-@sweeps.some(
-    "name, backend, shape, how",
-    itertools.product(
-        ["fft", "rfft", "irfft", "planned", "fft of first", "fftn"],
-        BACKENDS,
-        [(8,), (1, 8)],
-        ["compiled", "exported"],
-    ),
-    [
-        ("rfft", "matmul", (1, 8), "compiled"),
-        ("irfft", "nki-sim", (8,), "exported"),
-        ("planned", "nki-sim", (1, 8), "exported"),
-        ("fft of first", "nki-sim", (8,), "compiled"),
-        ("fftn", "matmul", (8,), "exported"),
-    ],
-)
-def test_one_row_is_compiled_and_exported(name, backend, shape, how):
-    class Module(torch.nn.Module):
-        def forward(self, x):
-            y = TRANSFORMS[name](x)
-            return (y.real, y.imag) if y.is_complex() else (y,)
-
-    x = single(*shape)
-    expected = Module()(x.double())
-    with trnfft.backend(backend):
-        if how == "compiled":
-            torch._dynamo.reset()
-            found = torch.compile(Module(), backend="aot_eager", fullgraph=True)(x)
-        else:
-            found = torch.export.export(Module(), (x,)).module()(x)
-    all_near(found, expected, transforms(16))
-    if how == "compiled" and backend != "torch":  # of a native tensor these are views
-        assert_fresh(found, x)
-
-
 def traced(run, *inputs):
     return torch.jit.trace(run, inputs or (single(4, 8),), check_trace=False)
 
@@ -246,14 +210,6 @@ def test_a_traced_layer_has_its_gradients(backend):
                 run(single(2, 2, 16, seed=seed)).square().sum().backward()
                 found.append([parameter.grad.clone() for parameter in layer.parameters()])
             all_near(*found, together(transforms(16, 8), sums(8)))
-
-
-@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
-def test_traces_have_factors_in_float64():
-    with trnfft.backend("matmul"):
-        trace = traced(lambda x: trnfft.ifft(x).real)
-        x = single(2, 9).double()
-        near(trace(x), trnfft.ifft(x).real, transforms(9, 2, "float64"))
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
