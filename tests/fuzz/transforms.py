@@ -17,6 +17,7 @@ from tests.fuzz.values import (
     DEVICE,
     DTYPE,
     FLAG,
+    HOSTILE,
     NUMBER,
     OUT,
     REAL,
@@ -183,7 +184,10 @@ TRANSFORMS["czt"] = Function(
     _spiral,
     tolerance=1e-4,
 )
-RANGE = Argument(("0.5", "[0.1, 0.9]", "(0.2, 1)", "[1]"))
+RANGE = Argument(
+    ("0.5", "[0.1, 0.9]", "(0.2, 1)", "[1]"),
+    (*HOSTILE, "[0.1, nan]", "(-3, 1e-300)", "range(2**60)", "randn(1).expand(2**40)"),
+)
 TRANSFORMS["zoom_fft"] = Function(
     trnfft.zoom_fft,
     {"x": TENSOR, "fn": RANGE, "m": POINTS, "fs": NUMBER, "endpoint": FLAG, "axis": DIM},

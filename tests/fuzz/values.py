@@ -205,10 +205,6 @@ HOSTILE = (
     "np.ones(3, np.int64)",
     "np.float64(3)",
     "[1.0, 2.0]",
-    "[0.1, nan]",
-    "(-3, 1e-300)",
-    "range(2**60)",
-    "randn(1).expand(2**40)",
 )
 
 TENSOR = Argument(_REAL + _COMPLEX, _ODD_TENSORS + _NO_TENSORS)
