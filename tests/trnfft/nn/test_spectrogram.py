@@ -43,16 +43,39 @@ def test_mel_spectrogram(backend):
     near(actual, expected, MEL)
 
 
-@pytest.mark.parametrize("power", [1, 2, 3, None])
-def test_powers(power):
-    x = random(3, 100)
+SPECTROGRAMS = [
+    *[dict(power=power) for power in (1, 2, 3, None)],
+    dict(win_length=24, hop_length=6, pad=7),
+    dict(normalized=True),
+    dict(normalized="window", pad_mode="constant"),
+    dict(normalized="frame_length", power=None),
+    dict(power=0.5, onesided=False, center=False),
+    dict(window_fn=torch.kaiser_window, wkwargs=dict(periodic=True, beta=5.0)),
+]
+
+
+@pytest.mark.parametrize("options", SPECTROGRAMS, ids=str)
+def test_arguments_of_a_spectrogram(options):
+    x, given = random(3, 100), {"power": 2, "hop_length": 16, "win_length": 32} | options
+    kwargs = {"dtype": torch.float64} | options.get("wkwargs", {})
+    window = options.get("window_fn", torch.hann_window)(given["win_length"], **kwargs)
+    names = [name for name in ("center", "onesided", "pad_mode") if name in options]
+    of_torch = {"normalized": options.get("normalized") == "frame_length", "return_complex": True}
     expected = torch.stft(
-        x, 32, 16, window=torch.hann_window(32, dtype=torch.float64), return_complex=True
+        torch.nn.functional.pad(x, [options.get("pad", 0)] * 2),
+        32,
+        given["hop_length"],
+        given["win_length"],
+        window,
+        **of_torch,
+        **{name: options[name] for name in names},
     )
-    layer = Spectrogram(32, power=power, wkwargs=dict(dtype=torch.float64))
-    expected = expected if power is None else expected.abs() ** power
-    # Powers multiply errors by at most 3.
-    near(layer(x), expected, 3 * transforms(32, 2, x.dtype))
+    if options.get("normalized") in (True, "window"):
+        expected = expected / window.norm()
+    if given["power"] is not None:
+        expected = expected.abs() ** given["power"]
+    found = Spectrogram(32, **options | {"wkwargs": kwargs})(x)
+    near(found, expected, 3 * transforms(32, 2, x.dtype))  # powers multiply errors by at most 3
 
 
 @pytest.mark.parametrize("normalized", [False, True, "window", "frame_length"])
