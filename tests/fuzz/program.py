@@ -134,7 +134,6 @@ OF_ONE = {
     "grad_of_jvp": "torch.func.grad(lambda v: weigh_abs(torch.func.jvp(middle, (v,), "
     "(v * 2,))[1]))({x})",
     "dual": "tangent(middle, {x})",
-    "linearize": "torch.func.linearize(middle, {x})[1]({x} * 2)",
     "jacfwd": "torch.func.jacfwd(lambda v: parts(middle(v)))({x})",
     "jacrev": "torch.func.jacrev(lambda v: parts(middle(v)))({x})",
     "hessian": "torch.func.hessian(lambda v: weigh_abs(middle(v)))({x})",
@@ -148,7 +147,6 @@ OF_ONE = {
     "(torch.stack([{x}, 2 * {x}]))",
     "grad_of_vmap": "torch.func.grad(lambda v: weigh(torch.vmap(middle)(v)))"
     "(torch.stack([{x}, 2 * {x}]))",
-    "functionalize": "torch.func.functionalize(middle)({args})",
 }
 WRAPPERS |= {name: text.replace("{x}", "{args}.detach()") for name, text in OF_ONE.items()}
 

@@ -15,11 +15,8 @@ from tests.fuzz.program_judging import judged
 from tests.fuzz.survey import many
 
 PART = 50
-# By default each step runs alone, and in a function of one kind; others are dear or refused.
-FUNCTIONS = [
-    "",
-    *(name for name in WRAPPERS if name not in ("compiled", "linearize", "functionalize")),
-]
+# By default each step runs alone, and in a function of one kind. Few are compiled, as that is dear.
+FUNCTIONS = ["", *(name for name in WRAPPERS if name != "compiled")]
 SOME = len(FUNCTIONS) - 1
 
 
