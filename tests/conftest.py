@@ -29,7 +29,7 @@ OF_TRNFFT = {"fuzz", "planner", "trnfft", "trnfft_demo"}
 COMPARES_NUMBERS = re.compile(r"\bnear\(|\bholds\(|check_rows_are_independent|tests\.tolerances")
 # Folders with tests of programs around the product, whose sweeps run weekly.
 PROGRAMS = ("tests/bench/", "tests/examples/", "tests/scripts/")
-GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
+GROUPS_OF_PROCESSES = {"two", "four"}  # fixtures of tests/trnfft/distributed
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -142,10 +142,10 @@ _layer(
         "max_n_modes": ONLY,
         "bias": FLAG,
         "separable": FLAG,
-        "resolution_scaling_factor": Argument(("", "None"), ("2", "[1, 0.5]", *NUMBER.hostile)),
+        "resolution_scaling_factor": Argument(("", "None")),
         "fno_block_precision": optional(names("full")),
         "factorization": optional(names("dense")),
-        "init_std": Argument(("", "0.1", "'auto'"), NUMBER.hostile),
+        "init_std": Argument(("", "0.1", "'auto'")),
         "fft_norm": NORM,
         "device": DEVICE,
     },
@@ -196,10 +196,7 @@ MODEL = Argument(
         "[torch.nn.Linear(4, 4)]",
     ),
 )
-PREDICATE = Argument(
-    ("", "lambda name, layer: True", "None"),
-    ("3", "'x'", "torch.tensor(1)"),
-)
+PREDICATE = Argument(("", "lambda name, layer: True", "None"))
 LAYERS["nn.convert_linear"] = Function(
     _converted,
     {"model": MODEL, "block_size": ints("2", "4"), "predicate": PREDICATE},
@@ -220,13 +217,11 @@ FRAMES = {
     "hop_length": optional(ints("2", "3")),
     "pad": optional(ints("0", "3")),
     "window_fn": WINDOW,
-    "normalized": Argument(
-        ("", "False", "True", "'window'", "'frame_length'"), FLAG.hostile + names("").hostile
-    ),
-    "wkwargs": Argument(("", "None", "{}"), ("3", "'x'", "[]")),
+    "normalized": Argument(("", "False", "True", "'window'", "'frame_length'")),
+    "wkwargs": Argument(("", "None", "{}")),
     "center": FLAG,
 }
-POWER = Argument(("", "1", "2", "0.5"), NUMBER.hostile)
+POWER = Argument(("", "1", "2", "0.5"))
 PAD_MODE = optional(names("reflect", "constant"))
 
 
@@ -309,8 +304,8 @@ LAYERS["nn.InverseSpectrogram"] = Function(
 MELS = {
     "n_mels": ints("5", "3"),
     "sample_rate": optional(ints("8000")),
-    "f_min": Argument(("", "20", "0.0"), NUMBER.hostile),
-    "f_max": Argument(("", "3000.0", "None"), NUMBER.hostile),
+    "f_min": Argument(("", "20", "0.0")),
+    "f_max": Argument(("", "3000.0", "None")),
     "norm": optional(names("slaney")),
     "mel_scale": optional(names("htk", "slaney")),
 }

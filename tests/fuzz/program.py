@@ -113,26 +113,6 @@ made, split = ComplexTensor, ComplexTensor.from_complex
 from_numpy, polar = ComplexTensor.from_numpy, ComplexTensor.from_polar
 """
 SPLIT += COMPILERS
-PATCHED = NATIVE_COMPILED + "import trnfft; is_native = False\n"
-MODELS = """\
-import copy
-from torch.func import functional_call
-from torch.optim.swa_utils import AveragedModel
-from torch.utils.checkpoint import checkpoint_sequential
-from tests.fuzz import models
-from tests.fuzz.models import closure, flat, gradients, loss, penalty, stored
-
-
-def params(m):
-    return {name: p.detach() for name, p in m.named_parameters() if not p.is_complex()}
-
-
-def model(*kinds):
-    return models.model(globals(), *kinds)
-
-
-x = models.signal(D)
-"""
 # The call of a function of some steps, from the function's name and its arguments.
 WRAPPERS = {
     "compiled": "compiled(middle)({args})",
@@ -154,7 +134,6 @@ OF_ONE = {
     "grad_of_jvp": "torch.func.grad(lambda v: weigh_abs(torch.func.jvp(middle, (v,), "
     "(v * 2,))[1]))({x})",
     "dual": "tangent(middle, {x})",
-    "linearize": "torch.func.linearize(middle, {x})[1]({x} * 2)",
     "jacfwd": "torch.func.jacfwd(lambda v: parts(middle(v)))({x})",
     "jacrev": "torch.func.jacrev(lambda v: parts(middle(v)))({x})",
     "hessian": "torch.func.hessian(lambda v: weigh_abs(middle(v)))({x})",
@@ -168,7 +147,6 @@ OF_ONE = {
     "(torch.stack([{x}, 2 * {x}]))",
     "grad_of_vmap": "torch.func.grad(lambda v: weigh(torch.vmap(middle)(v)))"
     "(torch.stack([{x}, 2 * {x}]))",
-    "functionalize": "torch.func.functionalize(middle)({args})",
 }
 WRAPPERS |= {name: text.replace("{x}", "{args}.detach()") for name, text in OF_ONE.items()}
 
@@ -196,33 +174,20 @@ class Program:
     Attributes:
         steps: the steps.
         dtype: the dtype of their real numbers.
-        has_models: whether the steps use the names of MODELS, too.
-        is_patched: whether the run on ComplexTensors uses torch's own names, under
-            `trnfft.patch_torch`.
     """
 
     steps: tuple[Step, ...]
     dtype: str = "float64"
-    has_models: bool = False
-    is_patched: bool = False
 
     def __str__(self) -> str:
         """Source to paste for a run on ComplexTensors, with a comment for a run on torch's own."""
-        split = "PATCHED" if self.is_patched else "SPLIT"
-        models = " + MODELS" * self.has_models
         head = [
             "# TRNFFT_BACKEND=matmul python; for torch's own: "
-            f"from tests.fuzz.program import *; exec(COMMON + NATIVE{models})",
-            f"import torch; from tests.fuzz.program import COMMON, {split}, MODELS",
-            f"D = torch.{self.dtype}; exec(COMMON + {split}{models})",
+            "from tests.fuzz.program import *; exec(COMMON + NATIVE)",
+            "import torch; from tests.fuzz.program import COMMON, SPLIT",
+            f"D = torch.{self.dtype}; exec(COMMON + SPLIT)",
         ]
-        head += ["trnfft.patch_torch().start()"] * self.is_patched
         return "\n".join([*head, *(step.text for step in self.steps)])
-
-    @property
-    def lines(self) -> int:
-        """The number of lines."""
-        return sum(1 + step.text.count("\n") for step in self.steps)
 
 
 @dataclass
@@ -243,11 +208,8 @@ class Outcome:
 def run(program: Program, names: str, steps: int | None = None) -> Outcome:
     """Runs a program, or its first steps, with NATIVE, NATIVE_COMPILED or SPLIT names."""
     found: dict[str, Any] = {"D": getattr(torch, program.dtype)}
-    names = PATCHED if program.is_patched and names == SPLIT else names
     with settings(names):
         exec(_compiled(names), found)
-        if program.has_models:
-            exec(_compiled(MODELS), found)
         for i, step in enumerate(program.steps[:steps]):
             try:
                 exec(_compiled(step.text), found)
@@ -263,17 +225,15 @@ def settings(names: str) -> Iterator[None]:
         torch._dynamo.reset()
     with warnings.catch_warnings(), trnfft.backend("matmul"):
         warnings.simplefilter("ignore")
-        with trnfft.patch_torch() if names == PATCHED else contextlib.nullcontext():
-            yield
+        yield
 
 
 _CODE: dict[str, Any] = {}
 
 
 def _compiled(text: str) -> Any:
-    if text in (NATIVE, NATIVE_COMPILED, SPLIT, PATCHED, MODELS):
+    if text in (NATIVE, NATIVE_COMPILED, SPLIT):
         if text not in _CODE:
-            common = COMMON if text != MODELS else ""
-            _CODE[text] = compile(common + text, "<names>", "exec")
+            _CODE[text] = compile(COMMON + text, "<names>", "exec")
         return _CODE[text]
     return compile(text, "<program>", "exec")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from tests.fuzz import program_mixes
-from tests.fuzz.program import NATIVE, OF_ONE, WRAPPERS, Outcome, Program, Step, run
+from tests.fuzz.program import NATIVE, Outcome, Program, Step, run
 from tests.fuzz.program_steps import (
     GRADIENTS,
     LEAVES,
@@ -42,15 +41,14 @@ MOST_NUMBERS = 500  # numbers of a tensor
 TRIES = 8  # attempts to find a step that torch accepts
 ERRORS_KEPT = 0.1  # share of refused steps that are kept, as the end of their program
 MAY_COPY = re.compile(r"ravel|reshape|flatten|contiguous")
-SETTING = re.compile(r"\.(real|imag) = ")  # torch compiles such a function in two pieces
 NAME = re.compile(r"\b([antz]\d+)\b")
 
 
 class Drawing:
     """A program as it grows."""
 
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
         dtype = "float32" if self._draw.random() < 0.1 else "float64"
         self.program = Program((), dtype)
         self._held: dict[str, torch.Tensor] = {}
@@ -111,20 +109,12 @@ class Drawing:
         followed = [name for name, x in self._held.items() if x.requires_grad and x.numel()]
         wanted = self._draw.choice((1, 1, 2, 3))
         names = self._draw.sample(followed, min(len(followed), wanted))
-        results = [name for name in followed if name in self._compiled_results()]
-        # torch refuses gradients that leave out some results
-        if results and self._draw.random() < 0.8:
-            names = [*results, *names[1:]]
         weighed = [f"{self._draw.choice(WEIGHS)}({name})" for name in names]
         if self._draw.random() < 0.5 and names:
             weighed = [f"({' + '.join(weighed)})"]
         for text in weighed:
             if not self.is_over:
                 self.add("gradient", f"{text}.backward(retain_graph=True)")
-
-    def _compiled_results(self) -> list[str]:
-        results = [step.text.split(" = compiled")[0] for step in self.program.steps]
-        return [name for text in results for name in text.split("\n")[-1].split(", ")]
 
     def _places(self, i: int) -> dict[str, Any] | None:
         draw = self._draw
@@ -191,88 +181,20 @@ class Drawing:
         return self._of_shape_of(x, names)
 
 
-def drawn(seed: int, compiled: bool | None = None) -> Program:
-    """Returns a random program of two to six steps and their gradients.
-
-    Args:
-        seed: each seed gives another program.
-        compiled: whether torch.compile compiles some steps; None for some of the programs.
-    """
-    drawing = Drawing(seed)
-    draw = random.Random(-1 - seed)
+def drawn(draw: random.Random) -> Program:
+    """Returns a random program of two to six steps and their gradients."""
+    drawing = Drawing(draw)
     drawing.begin()
     weights = OF_MIXES if draw.random() < 0.5 else WEIGHTS
     for i in range(draw.randint(2, 6)):
         if not drawing.is_over:
             drawing.step(i, weights)
     if not drawing.is_over:
-        if compiled or (compiled is None and draw.random() < 0.03):
-            _wrap(drawing, draw, "compiled")
-        elif draw.random() < 0.5:
-            _wrap(drawing, draw, draw.choice([name for name in WRAPPERS if name != "compiled"]))
-    if not drawing.is_over:
         drawing.end()
     return drawing.program
 
 
-def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
-    """Turns some steps into a function that is compiled or transformed, where torch allows it."""
-    steps = drawing.program.steps
-    free = {i for i, step in enumerate(steps) if _is_free(step, wrapper)}
-    ranges = [(i, j) for i in free for j in range(i + 1, len(steps) + 1) if {*range(i, j)} <= free]
-    draw.shuffle(ranges)
-    for i, j in sorted(ranges, key=lambda pair: pair[0] - pair[1])[:4]:
-        inner = wrapped(steps[i:j], wrapper, wrapper in OF_ONE or draw.random() < 0.5)
-        if inner is None:
-            continue
-        program = replace(drawing.program, steps=(*steps[:i], inner, *steps[j:]))
-        outcome = run(program, NATIVE)
-        if wrapper == "compiled" and _is_beyond_the_compiler(drawing, outcome, i, j):
-            continue
-        if outcome.error is None:
-            drawing.program = program
-            return
-
-
-def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) -> bool:
-    """Returns whether steps i to j are among the limits of compiled functions.
-
-    docs/complex_tensor.md describes these limits: for classes of tensors, torch does not see that
-    results, or arguments, share memory.
-    """
-    all_steps = drawing.program.steps
-    before, steps, after = all_steps[:i], all_steps[i:j], all_steps[j:]
-    is_written = any(
-        step.kind in ("write", "no_grad") or re.search("requires_grad_|_hook", step.text)
-        for step in after
-    ) or any(SETTING.search(step.text) for step in steps)
-    if is_written and _shares_memory(outcome, steps, others=True):
-        return True
-    if _shares_memory(outcome, steps, others=False) or _has_views_of_one(drawing, steps):
-        return True
-    is_detached = any("detach_()" in step.text for step in before)
-    return is_detached or any("Doubled" in step.text for step in steps)
-
-
-def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
-    """Returns whether steps that write use outside tensors that share memory with each other."""
-    targets = {step.target for step in steps}
-    names = {name for step in steps for name in NAME.findall(step.text)} - targets
-    held = tensors(run(drawing.program, NATIVE))
-    places = [held[name].untyped_storage().data_ptr() for name in names if name in held]
-    return any(step.kind == "write" for step in steps) and len({*places}) < len(places)
-
-
-def _shares_memory(outcome: Outcome, steps: Sequence[Step], others: bool) -> bool:
-    """Returns whether results of these steps are views of each other, or of other tensors."""
-    targets = {step.target for step in steps}
-    places = {name: x.untyped_storage().data_ptr() for name, x in tensors(outcome).items()}
-    made = [place for name, place in places.items() if name in targets]
-    rest = [place for name, place in places.items() if name not in targets] if others else []
-    return bool({*made} & {*rest}) or len({*made}) < len(made)
-
-
-def _is_free(step: Step, wrapper: str) -> bool:
+def is_free(step: Step, wrapper: str) -> bool:
     """Returns whether a function can contain this step."""
     # make_fx cannot see writes without gradients, and torch.compile moves them to the end.
     is_compiled = wrapper in ("traced", "compiled")
@@ -280,22 +202,6 @@ def _is_free(step: Step, wrapper: str) -> bool:
     return step.kind in kinds and not re.search(
         r"item\(|tolist|numpy|complex\(\w*\.sum|float\(|checkpoint\(", step.text
     )
-
-
-def wrapped(steps: Sequence[Step], wrapper: str, gives_one: bool) -> Step | None:
-    """Returns a function with these steps and its call, or None where there is no such function."""
-    targets = [step.target for step in steps if step.target]
-    used = sorted({name for step in steps for name in NAME.findall(step.text)} - {*targets})
-    if not targets or not used or (wrapper in OF_ONE and len(used) > 1):
-        return None
-    results = targets[-1:] if gives_one else targets
-    body = "\n".join(f"    {step.text}" for step in steps)
-    call = WRAPPERS[wrapper].format(args=", ".join(used))
-    text = (
-        f"def middle({', '.join(used)}):\n{body}\n    return {', '.join(results)}\n"
-        f"{', '.join(results)} = {call}"
-    )
-    return Step(wrapper, text, results[-1])
 
 
 def tensors(outcome: Outcome) -> dict[str, torch.Tensor]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from tests.fuzz import program_slopes
 from tests.fuzz.program import (
     NATIVE,
     NATIVE_COMPILED,
@@ -18,7 +16,6 @@ from tests.fuzz.program import (
     SPLIT,
     Outcome,
     Program,
-    Step,
     run,
     settings,
 )
@@ -38,8 +35,6 @@ CLEAR = (
     r"being modified in-place",
     r"refers? to a single memory location",
     r"we guessed its metadata",  # a compiled function's complex result on which no loss depends
-    # A parametrization, or new parameters, where a graph still has the old ones.
-    r"Cannot swap t1|Expected use_count of t1|poisoned by swap_tensors",
     r"trying to get value out of a tracing tensor",
     r"DynamicOutputShapeException",  # a compiled function takes some numbers of a tensor
     r"currently unsupported",  # two results of a compiled function share memory
@@ -79,14 +74,6 @@ class Verdict:
 
     kind: str
     text: str = ""
-
-    @property
-    def group(self) -> str:
-        """The verdict without the names and numbers of this program."""
-        text = re.sub(r"(value|class|shape|dtype|requires_grad|is_leaf): .*", r"\1", self.text)
-        text = text.replace("backend='aot_eager' raised:", "")
-        text = re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e-?\d+)?", "#", text.split("\n")[0])
-        return f"{self.kind}: {text[:130]}"
 
 
 def judged(program: Program) -> Verdict:
@@ -156,12 +143,8 @@ def _allowed(program: Program, native: Outcome, split: Outcome) -> Verdict:
     if native.error is not None:
         return Verdict("allowed", f"unchecked: {message[:60]}")
     different = compared(native, split, program)
-    if different is not None and different.kind == "different":
-        is_right = program_slopes.are_right(program, split)  # torch's other way has errors
-        if is_right is None:
-            return Verdict("allowed", f"unchecked: {message[:60]}")
-        if not is_right:
-            return Verdict("different", f"{different.text}; torch refuses to compute it")
+    if different is not None and different.kind == "different":  # torch's other way has errors
+        return Verdict("allowed", f"unchecked: {message[:60]}")
     return Verdict("allowed", "torch keeps what is written, and the result is right")
 
 
@@ -285,53 +268,3 @@ def _as_array(x: Any) -> np.ndarray:
     if isinstance(x, torch.Tensor):
         x = x.detach().clone().resolve_conj().resolve_neg().numpy()
     return np.asarray(x).astype(complex)
-
-
-def shortest(program: Program, judge: Callable[[Program], Verdict]) -> Program:
-    """Returns the shortest program with the same kind of verdict."""
-    group = judge(program).group
-    found = True
-    while found:
-        found = False
-        for i in reversed(range(len(program.steps))):
-            for steps in _shorter(program.steps, i):
-                candidate = replace(program, steps=steps)
-                if _is_whole(candidate) and judge(candidate).group == group:
-                    program, found = candidate, True
-                    break
-            if found:
-                break
-    return program
-
-
-def _shorter(steps: tuple[Step, ...], i: int) -> list[tuple[Step, ...]]:
-    """Returns the programs without step `i`.
-
-    If the step is a function, there are also programs without one of its steps or results, and with
-    its steps in place of the function.
-    """
-    choices = [(*steps[:i], *steps[i + 1 :])]
-    first, *body = steps[i].text.split("\n")
-    if first.startswith("def "):
-        *inner, results, call = body
-        lines = [Step("inner", line.strip(), _target(line)) for line in inner]
-        choices.append((*steps[:i], *lines, *steps[i + 1 :]))
-        texts = [[first, *inner[:j], *inner[j + 1 :], results, call] for j in range(len(inner))]
-        names = results.strip().removeprefix("return ").split(", ")
-        for name in names if len(names) > 1 else []:
-            kept = ", ".join(other for other in names if other != name)
-            texts.append([first, *inner, f"    return {kept}", kept + call[call.index(" =") :]])
-        for text in texts:
-            step = replace(steps[i], text="\n".join(text))
-            choices.append((*steps[:i], step, *steps[i + 1 :]))
-    return choices
-
-
-def _target(line: str) -> str:
-    match = re.match(r"\s*(\w+) = ", line)
-    return match[1] if match else ""
-
-
-def _is_whole(program: Program) -> bool:
-    """Returns whether the program defines all names that it uses, on torch's complex dtypes."""
-    return not isinstance(run(program, NATIVE).error, NameError)

@@ -81,7 +81,7 @@ WRITES = (
     "{n}.sub_({z} * 1j)",
     "{n}.div_({z} + 9)",
     "{n}.lerp_({z}, 0.3)",
-    "{n}.addcmul_({z}, {n})",
+    "{n}.addcmul_({z}, {n} * 1)",
     "{n}.fill_({z}.sum())",
     "{n}.real.copy_({z}.real)",
     "{n}.real[:1] = {z}.imag[:1]",

@@ -270,7 +270,7 @@ WRITES = (
     "{z}.mH.mul_(2)",
     "{x}.masked_fill_({x}.abs() > 0.37, 1)",
     "{x}.masked_scatter_({x}.abs() > 0.37, {o} * 1)",
-    "{x}.addcmul_({o}, {x})",
+    "{x}.addcmul_({o}, {x} * 1)",
     "{x}.addcdiv_({o}, {x} + 9)",
     "{x}.lerp_({o}, 0.3)",
     "{x}.index_put_((torch.tensor([0]),), {o}[:1] + 1)",

@@ -141,7 +141,7 @@ def _is_psf(size: Any, *others: Any, **named: Any) -> Check:
 
 
 SIDE = ints("1", "8", "33")
-SIGMA = Argument(("0.5", "2"), NUMBER.hostile)
+SIGMA = Argument(("0.5", "2"))
 psfs = trnfft.point_spread_functions
 SIGNALS["gaussian"] = Function(psfs.gaussian, {"size": SIDE, "sigma": SIGMA}, _is_psf)
 SIGNALS["star"] = Function(psfs.star, {"size": SIDE, "blades": optional(ints("5", "6"))}, _is_psf)

@@ -65,9 +65,6 @@ def seeded(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         return make(*arguments, **options)
 
 
-LENGTHS = {"1": (), "2": ((-2, -1),), "n": ((0, 2),)}
-
-
 def kernels_of(*kinds: str, axes: bool = False) -> tuple[str, ...]:
     """The names of the kernels that serve transforms of these kinds, of one or of several axes."""
     every = [each for each in REGISTRY.values() if each.kind in kinds]

@@ -1,7 +1,5 @@
 """Eager mode on the device: values, gradients, launched kernels, and transfers over the bus."""
 
-import pickle
-
 import pytest
 import torch
 
@@ -59,54 +57,6 @@ def test_precisions(precision):
     near_host(y, torch.fft.fft(z.to_complex().to(torch.complex128)), MAX_ERRORS[precision])
 
 
-def test_frequencies_and_shifts(counted):
-    with counted() as counts:
-        found = [
-            trnfft.fftfreq(10, 0.5, device="neuron"),
-            trnfft.rfftfreq(9, device="neuron"),
-            trnfft.fftshift(torch.arange(7.0, device="neuron")),
-            trnfft.ifftshift(torch.arange(8.0, device="neuron")),
-        ]
-    assert (counts.to_host, counts.to_device) == (0, 0)
-    expected = [
-        torch.fft.fftfreq(10, 0.5),
-        torch.fft.rfftfreq(9),
-        torch.fft.fftshift(torch.arange(7.0)),
-        torch.fft.ifftshift(torch.arange(8.0)),
-    ]
-    for a, b in zip(found, expected, strict=True):
-        assert a.device.type == "neuron"
-        assert torch.equal(a.cpu(), b)
-
-
-def test_second_derivatives(launches):
-    def second(x):
-        y = trnfft.rfft(x)
-        cubes = (y.real**3 + y.imag**3).sum()
-        (first,) = torch.autograd.grad(cubes, x, create_graph=True)
-        return torch.autograd.grad((first**2).sum(), x)[0]
-
-    x = random_parts(3, 12).real
-    actual = second(x.to("neuron").requires_grad_())
-    near_host(actual, second(x.requires_grad_()))
-    assert len(launches) == 4
-
-
-def test_vmap(launches):
-    x = random_parts(3, 5, 16).real
-
-    def energy(row):
-        y = trnfft.rfft(row)
-        return (y.real**2 + y.imag**2).sum(-1)
-
-    found = torch.vmap(energy, in_dims=1)(x.to("neuron"))
-    near_host(found, torch.vmap(energy, in_dims=1)(x))
-    assert len(launches) == 1
-    gradient = torch.func.grad(lambda row: energy(row).sum())
-    found = torch.vmap(gradient)(x.to("neuron"))
-    near_host(found, torch.vmap(gradient)(x))
-
-
 def test_filters_of_images_are_one_launch(launches):
     image, psf = torch.rand(3, 30, 40), trnfft.point_spread_functions.gaussian(9, 2.0)
     bloom = trnfft.BloomFilter(psf.to("neuron"), image.shape[-2:])
@@ -130,14 +80,6 @@ def test_tables_are_uploaded_once(counted):
 def test_float64_is_refused_with_advice():
     with pytest.raises(TypeError, match="no storage for Double"):
         torch.ones(4, dtype=torch.float64, device="neuron")
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32])
-def test_other_dtypes_are_computed_in_float32(dtype):
-    x = random_parts(3, 16).real.mul(10).to(dtype)
-    y = trnfft.rfft(x.to("neuron"))
-    assert y.real.dtype == torch.float32
-    near_host(y, torch.fft.rfft(x.float()))
 
 
 def test_no_rows(launches):
@@ -175,15 +117,6 @@ def test_autocast_changes_nothing(name):
         assert (square @ square).dtype == torch.bfloat16
         inside = Training(SUBJECTS[name], "neuron").step()
     all_near(inside, plain)
-
-
-def test_pickled_layers():
-    layer = trnfft.nn.FFTConv1d(2, 3, 9).eval().to("neuron")
-    x = torch.randn(2, 2, 40).to("neuron")
-    with torch.no_grad():
-        y = layer(x)  # which keeps a spectrum
-        near_host(pickle.loads(pickle.dumps(layer))(x), y)
-        near_host(layer.cpu()(x.cpu()), y)
 
 
 def test_as_the_default_device():

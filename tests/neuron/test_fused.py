@@ -123,15 +123,6 @@ def test_the_gradients_of_the_weight_alone_by_transforms(launches, monkeypatch):
     assert forward == "spectral_convolution" and backward in R2C
 
 
-def test_two_layers_share_a_graph(launches):
-    first, second = seeded(nn.SpectralConv1d, 4, 4, 9), seeded(nn.SpectralConv1d, 4, 4, 9)
-    layers = torch.nn.Sequential(first, torch.nn.ReLU(), second)
-    subject = Subject(layer_of_real, ((5, 4, 128),), (), layers)
-    trained(subject, compiled)
-    assert names(launches)[:2] == ["spectral_convolution"] * 2
-    assert len(compile_backend.GRAPHS) == 2
-
-
 @spectrograms
 def test_a_spectrogram(name, launches):
     layer, shape, kernel = SPECTROGRAMS[name]
@@ -325,20 +316,3 @@ def test_gradients_by_torch_func_are_left_to_eager_mode(name):
     torch._dynamo.reset()
     with pytest.raises(Exception, match="torch.func"):
         compiled(run)(x.to("neuron"))
-
-
-def test_gradients_by_torch_func_of_a_weight_are_left_to_eager_mode():
-    layer, shape = LAYERS["two axes"]
-    x = torch.randn(shape)
-
-    def gradient(layer, weight, x):
-        def loss(weight):
-            y = torch.func.functional_call(layer, {"weight_real": weight}, (x,))
-            return y.square().sum()
-
-        return torch.func.grad(loss)(weight)
-
-    own = copy.deepcopy(layer).to("neuron")
-    run = torch.compile(functools.partial(gradient, own), backend="neuron")
-    weight = layer.weight_real.detach()
-    all_near([run(weight.to("neuron"), x.to("neuron"))], [gradient(layer, weight, x)])

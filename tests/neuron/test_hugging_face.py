@@ -13,9 +13,9 @@ import torch
 import hugging_face_kernel
 from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
 from nki_sim.import_nki.modules import simulated_nki
-from tests.models.fnet import configuration
 
 from .comparison import all_near, near_host
+from .fnet import configuration
 
 kernels = pytest.importorskip("kernels", reason="kernels is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

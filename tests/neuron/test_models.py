@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import trnfft
-from tests.models import fnet
 
+from . import fnet
 from .comparison import all_near
 
 

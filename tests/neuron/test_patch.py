@@ -6,10 +6,9 @@ import torch
 from torch import nn
 
 import trnfft
-from tests.tolerances import sums
 from trnfft import ComplexTensor
 
-from .comparison import all_near, near_host
+from .comparison import all_near
 
 
 class FourierLayer(nn.Module):
@@ -50,36 +49,6 @@ def test_a_fourier_layer_unchanged(launches):
     assert {t.device.type for t in actual} == {"neuron"}
     assert launches
     all_near(actual, expected)
-
-
-def test_whole_program():
-    model, x = FourierLayer(), torch.randn(2, 2, 16)
-    expected = step(copy.deepcopy(model), x)
-    patch = trnfft.patch_torch()
-    patch.start()
-    try:
-        actual = step(model.to("neuron"), x.to("neuron"))
-    finally:
-        patch.stop()
-    all_near(actual, expected)
-
-
-def test_complex_tensors_are_made_of_parts():
-    real = torch.arange(6.0).reshape(3, 2).to("neuron")
-    with trnfft.patch_torch():
-        for made, expected in (
-            (torch.zeros(2, dtype=torch.cfloat, device="neuron"), torch.zeros(2) + 0j),
-            (torch.ones(2, dtype=torch.cfloat, device="neuron"), torch.ones(2) + 0j),
-            (torch.complex(real, real), torch.complex(real.cpu(), real.cpu())),
-            (torch.polar(real, real), torch.polar(real.cpu(), real.cpu())),
-            (torch.view_as_complex(real), torch.view_as_complex(real.cpu())),
-        ):
-            assert isinstance(made, ComplexTensor)
-            assert made.device.type == "neuron"
-            near_host(made, expected, sums(4))
-        followed = torch.empty(2, dtype=torch.cfloat, device="neuron", requires_grad=True)
-        assert isinstance(followed, ComplexTensor)
-        assert followed.is_leaf and followed.requires_grad
 
 
 def test_a_frozen_complex_parameter_goes_to_the_device_as_others_do():

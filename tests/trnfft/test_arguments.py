@@ -42,6 +42,21 @@ def test_ints_of_more_than_64_bits(n):
         trnfft.fftn(torch.ones(4), dim=(n,))
 
 
+@pytest.mark.parametrize(
+    "n", [torch.tensor(True), torch.empty((), dtype=torch.int64, device="meta"), [1, 2], "8", int]
+)
+def test_ints_are_ints(n):
+    with refused(TypeError, "argument 'n' must be an int, not"):
+        trnfft.fft(torch.ones(4), n)
+
+
+@pytest.mark.parametrize("value", ["x" * 10**6, torch.ones(3, 3), (10**5000,)], ids=type)
+def test_values_in_messages_take_one_short_line(value):
+    with refused(ValueError, "argument 'padding' is") as error:
+        trnfft.bloom(torch.ones(4, 4), torch.ones(2, 2), padding=value)
+    assert len(str(error.value)) < 300 and "\n" not in str(error.value)
+
+
 def test_one_number_for_several_may_be_a_tensor():
     assert arguments.integers("s", torch.tensor(3)) == (3,)
     assert arguments.integers("s", torch.tensor([3, 4])) == (3, 4)

@@ -16,12 +16,6 @@ def test_the_default_is_auto():
     assert contextvars.Context().run(trnfft.get_backend) == "auto"
 
 
-@pytest.mark.parametrize("name", ["auto", "torch", "matmul", "nki-sim"])
-def test_set_backend_is_read_by_get_backend(name):
-    trnfft.set_backend(name)
-    assert trnfft.get_backend() == name
-
-
 def test_blocks_nest_and_restore():
     with trnfft.backend("torch"):
         with trnfft.backend("nki-sim"):

@@ -17,19 +17,6 @@ def test_shifts_are_those_of_torch(name, dim):
     assert torch.equal(ours(Z.real, dim), expected.real)
 
 
-def test_ifftshift_undoes_fftshift_and_fftshift_does_not():
-    z = ComplexTensor.from_complex(Z)
-    assert torch.equal(trnfft.as_native(trnfft.ifftshift(trnfft.fftshift(z))), Z)
-    assert not torch.equal(trnfft.as_native(trnfft.fftshift(trnfft.fftshift(z))), Z)
-
-
-@pytest.mark.parametrize("n", [5, 6])
-def test_shifted_frequencies_ascend(n):
-    frequencies = trnfft.fftshift(trnfft.fftfreq(n))
-    assert torch.equal(frequencies, frequencies.sort().values)
-    assert torch.equal(trnfft.ifftshift(frequencies), trnfft.fftfreq(n))
-
-
 @pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
 @pytest.mark.parametrize(
     "input, dim, error, sentence",

@@ -74,14 +74,6 @@ def test_complex_numbers(name):
             near(z, expected, TOLERANCE)
 
 
-@pytest.mark.parametrize("precision", ["fast", "kahan", "double"])
-def test_the_backend_decides_not_the_precision(precision):
-    with trnfft.precision(precision):
-        assert not isinstance(trnfft.fft(single(4)), ComplexTensor)
-        with trnfft.backend("matmul"):
-            assert isinstance(trnfft.fft(single(4)), ComplexTensor)
-
-
 def test_compiled_functions_follow_the_backend():
     @torch.compile(backend="aot_eager", fullgraph=True)
     def compiled(x):

@@ -286,19 +286,6 @@ def test_compiled_to_one_graph(backend, inside):
     near(x.grad, 8 * x, transforms(8, 4, "float64"))
 
 
-def test_compiled_in_a_whole_program():
-    x = single(3, 8)
-    with whole_program(), trnfft.backend("matmul"):
-        torch._dynamo.reset()
-        run = torch.compile(
-            lambda x: torch.fft.irfft(2 * torch.fft.rfft(x.to(torch.float64))),
-            fullgraph=True,
-            backend="aot_eager",
-        )
-        y = run(x)
-    near(y, 2 * x.double(), transforms(8, 2, "float64"))
-
-
 @pytest.mark.parametrize(
     "call",
     [

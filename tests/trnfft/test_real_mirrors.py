@@ -5,7 +5,6 @@ These bins are k = 0 and, for even N, k = N/2; in several dimensions, all bins o
 
 from __future__ import annotations
 
-import functools
 import itertools
 import types
 
@@ -231,68 +230,3 @@ def test_bad_rows_stay_bad_and_alone(backend, n):
     assert not found[1:3].real.isfinite().any()
     good = [0, 3]
     assert_phases(found[good], torch.fft.rfft(x[good]), (n,))
-
-
-def loss(transform, x, weights):
-    """Returns a sum to which each part of each bin contributes, also in the second derivative."""
-    spectrum = native(transform(x))
-    return (spectrum.real * weights[0] + spectrum.imag * weights[1]).sin().sum()
-
-
-CASES = [("rfft", 16), ("rfft", 150), ("rfft", 262), ("ihfft", 16), ("rfft2", 6), ("ihfft2", 131)]
-
-
-def both(name, n):
-    """Returns our transform by matrix products and torch's, their input and weights of results."""
-    x = random(3, 4, n)
-    theirs = functools.partial(getattr(torch.fft, name), norm="ortho")
-    shape = theirs(x).shape
-
-    def ours(x):
-        with trnfft.backend("matmul"):
-            return getattr(trnfft, name)(x, norm="ortho")
-
-    return ours, theirs, x, random(2, *shape, seed=1)
-
-
-@pytest.mark.parametrize("name, n", CASES)
-def test_derivatives_are_those_of_torch(name, n):
-    ours, theirs, x, weights = both(name, n)
-    found = []
-    for transform in (ours, theirs):
-        leaf = x.clone().requires_grad_()
-        (first,) = torch.autograd.grad(loss(transform, leaf, weights), leaf, create_graph=True)
-        (second,) = torch.autograd.grad(first.square().sum(), leaf)
-        found.append((first.detach(), second))
-    # Arguments of the sine of size 2 add the error of more than one transform.
-    for one, other, count in zip(*found, (3, 8), strict=True):
-        near(one, other, transforms(4 * x[0].numel(), 2 * count, x.dtype))
-
-
-@pytest.mark.parametrize("name, n", CASES)
-def test_function_transforms(name, n):
-    ours, theirs, x, weights = both(name, n)
-    one = transforms(4 * x[0].numel(), 2, x.dtype)
-    near(torch.func.vmap(ours)(x), theirs(x), one)
-    grads = (torch.func.grad(lambda x, f=f: loss(f, x, weights))(x) for f in (ours, theirs))
-    near(*grads, 2 * one)
-    tangent = random(*x.shape, seed=2)
-    _, along = torch.func.jvp(lambda x: native(ours(x)).imag, (x,), (tangent,))
-    near(along, theirs(tangent).imag, one)
-    sizes = x.shape[1:] if name.endswith("2") else x.shape[2:]
-    assert (mirrors(torch.complex(along, along), sizes).imag == 0).all()
-
-
-@sweeps.some("backend, n", itertools.product(SAMPLES, [16, 262]), [("matmul", 262)])
-def test_compiled(backend, n):
-    x = single(2, n).requires_grad_()
-
-    def parts(x):
-        y = trnfft.rfft(x)
-        return y.real, y.imag
-
-    with trnfft.backend(backend):
-        real, imag = torch.compile(parts, backend="aot_eager", fullgraph=True)(x)
-    assert is_positive_zero(mirrors(torch.complex(imag, imag), (n,)).real)
-    expected = torch.fft.rfft(x.detach())
-    near(torch.complex(real, imag), expected, transforms(4 * n, 2))

@@ -146,18 +146,6 @@ def test_gradients_on_the_simulator(type):
     near(actual, expected, tolerance(x, "float32"))
 
 
-@pytest.mark.parametrize("type", TYPES)
-@pytest.mark.parametrize("transform", [trnfft.dct, trnfft.dst])
-def test_compiled_for_other_shapes(transform, type):
-    torch._dynamo.reset()  # of the other types: they count as one function
-    compiled = torch.compile(
-        lambda x: transform(x, type=type), fullgraph=True, backend="eager", dynamic=True
-    )
-    for shape in ((2, 8), (3, 9)):
-        x = random(*shape)
-        near(compiled(x), transform(x, type=type), tolerance(x))
-
-
 # Errors
 
 X = torch.ones(3, 4)

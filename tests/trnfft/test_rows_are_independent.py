@@ -28,8 +28,6 @@ def complex_(*shape):
     return torch.complex(real(*shape), real(*shape))
 
 
-IMAGE_FILTER = real(5, 6)
-ROW_FILTER = real(64)
 CASES = {
     "fft of 16": (trnfft.fft, torch.fft.fft, complex_(9, 16)),
     "fft of 100": (trnfft.fft, torch.fft.fft, complex_(5, 100)),

@@ -129,13 +129,6 @@ def test_layouts_and_read_only_memory():
     assert_as_scipy("fft", x[:0])
 
 
-@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fftn", "rfft2", "hfft", "ihfft"])
-def test_on_the_simulator(name):
-    x = data(name, 4, 6, dtype=np.complex64 if takes_complex(name) else np.float32)
-    with trnfft.backend("nki-sim"):
-        assert_as_scipy(name, x)
-
-
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_signal_processing_above_it(is_complex):
     a, b = data("fft" if is_complex else "rfft", 2, 20, 30), data("rfft", 2, 5, 7)

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -117,16 +118,6 @@ def test_istft_as_torch(chosen, by_default, batch, frames, kind, length):
         warnings.simplefilter("ignore")
         for each in (spectra, ComplexTensor.from_complex(spectra)):
             assert_same(trnfft.istft(each, length=length, **chosen), expected, n_fft)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_backends_in_single_precision(backend):
-    x, window = random(2, 64).float(), torch.hann_window(16)
-    expected = torch.stft(x, 16, window=window, return_complex=True)
-    with trnfft.backend(backend):
-        spectra = trnfft.stft(x, 16, window=window)
-        assert_same(spectra, expected, 16)
-        assert_same(trnfft.istft(spectra, 16, window=window), x, 16, 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -296,9 +287,10 @@ def test_meta_tensors_have_no_sums_to_read():
 def test_flags_are_bool(value):
     x = torch.ones(64)
     spectra = trnfft.stft(x, 8)
+    assert trnfft.stft(x, 8, center=np.bool_(True)).shape == spectra.shape
     names = ("center", "normalized", "onesided", "return_complex")
     for name in (*names, "align_to_window"):
-        with pytest.raises(TypeError, match=f"argument '{name}' is"):
+        with pytest.raises(TypeError, match=f"'{name}' is .*, allowed are True and False"):
             trnfft.stft(x, 8, **{name: value})
     for name in names:
         with pytest.raises(TypeError, match=f"argument '{name}' is"):
@@ -332,18 +324,6 @@ def test_no_signals_between_zeros():
     assert trnfft.stft(torch.ones(0, 9), 8, pad_mode="constant").shape == (0, 5, 5)
 
 
-class Filtered(torch.nn.Module):
-    """A model that uses the names of torch, whose window is a buffer."""
-
-    def __init__(self, window):
-        super().__init__()
-        self.register_buffer("window", window)
-
-    def forward(self, x):
-        spectra = torch.stft(x, 8, window=self.window, return_complex=True)
-        return torch.istft(spectra * 2, 8, window=self.window)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("split", [False, True])
 def test_istft_under_vmap_takes_windows_of_batches(backend, split):
@@ -367,17 +347,3 @@ def test_istft_under_vmap_checks_windows(is_batched):
 
     with pytest.raises(RuntimeError, match="nonzero overlap add"):
         torch.vmap(run, (0, 0 if is_batched else None))(SPECTRA, windows if is_batched else HANN)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_models_with_istft_are_stacked(backend):
-    models = [Filtered(HANN.float()), Filtered(HANN.float() + 0.1)]
-    state = torch.func.stack_module_state(models)
-    x = random(2, 40, dtype=torch.float32)
-
-    def run(state, x):
-        return torch.func.functional_call(models[0], state, (x,))
-
-    expected = torch.vmap(run)(state, x)
-    with trnfft.backend(backend), trnfft.patch_torch():
-        assert_same(torch.vmap(run)(state, x), expected, count=2)

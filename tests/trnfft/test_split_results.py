@@ -114,14 +114,6 @@ def test_compiled_to_one_graph(started):
     near(split, expected[1], tolerance())
 
 
-def test_compiled_in_a_block():
-    expected = phases(X)
-    torch._dynamo.reset()
-    with trnfft.patch_torch():
-        actual = torch.compile(phases, fullgraph=True, backend="aot_eager")(X)
-    near(actual, expected, tolerance())
-
-
 @pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")

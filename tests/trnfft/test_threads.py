@@ -101,19 +101,6 @@ def test_a_layer_that_threads_share_takes_the_spectrum_of_its_own_input():
     assert layer.other is None
 
 
-@pytest.mark.parametrize("name", ["fft", "rfft", "irfftn"])
-def test_the_backend_of_scipy(name):
-    import scipy.fft
-
-    def check(thread):
-        x = single(4, 5 + thread)
-        with scipy.fft.set_backend(trnfft.scipy_backend):
-            actual = getattr(scipy.fft, name)(x.numpy())
-        near(actual, getattr(torch.fft, name)(x), transforms(x.shape))
-
-    everywhere(check)
-
-
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 def test_transforms_while_another_thread_imports_dtensor(monkeypatch, backend):
     """A module is there before its names, of which torch's optimizers import this one late."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import trnfft
-from tests.tolerances import near, sums, together, transforms
+from tests.tolerances import near, transforms
 from trnfft import ComplexTensor
 from trnfft.backends import matmul
 from trnfft.base.devices import backend_for
@@ -158,47 +158,3 @@ def test_operators(n, precision, device):
     near(full.cpu(), torch.fft.fft(host(z)), tolerance)
     near(half.cpu(), torch.fft.rfft(host(z.real)), tolerance)
     near(real.cpu(), torch.fft.irfft(host(z), n, norm="forward"), tolerance)
-
-
-def test_convolution_and_its_gradient(device):
-    x = torch.randn(3, 200, device=device, requires_grad=True)
-    h = torch.randn(1, 31, device=device)
-    trnfft.convolve(x, h, "same", dims=-1).square().sum().backward()
-    reference = host(x).requires_grad_()
-    trnfft.convolve(reference, host(h), "same", dims=-1).square().sum().backward()
-    near(x.grad.cpu(), reference.grad, transforms(4 * 200, 4))
-
-
-@pytest.mark.parametrize("n", [12, *PRIMES[:1]])
-def test_derivatives_of_derivatives(n, device):
-    def energy(x):
-        y = trnfft.rfft(x)
-        size = y.real * y.real + y.imag * y.imag
-        return (size * size).sum()
-
-    def steepest(x):
-        return torch.func.grad(energy)(x).square().sum()
-
-    x, v = torch.randn(2, 3, n, generator=torch.Generator().manual_seed(n))
-    for derivative in (
-        lambda x, v: torch.func.grad(steepest)(x),
-        lambda x, v: torch.func.jvp(torch.func.grad(energy), (x,), (v,))[1],
-    ):
-        actual = derivative(x.to(device), v.to(device))
-        near(actual.cpu(), derivative(x.double(), v.double()), tolerance_of(n, 4))
-
-
-@pytest.mark.parametrize("padding", ["zero", "mirror"])
-def test_bloom(padding, device):
-    image, psf = torch.rand(3, 30, 40), trnfft.point_spread_functions.gaussian(9, 2.0)
-    actual = trnfft.bloom(image.to(device), psf.to(device), strength=0.6, padding=padding)
-    expected = trnfft.bloom(image.double(), psf.double(), strength=0.6, padding=padding)
-    near(actual.cpu(), expected, transforms((64, 96), 2))
-
-
-def test_planned_order(device):
-    x, h = random_input("fft", 2, 1000), random_input("fft", 1000)
-    spectra = [trnfft.fft(z.to(device), order="planned") for z in (x, h)]
-    actual = trnfft.ifft(spectra[0] * spectra[1], order="planned")
-    expected = torch.fft.ifft(torch.fft.fft(host(x)) * torch.fft.fft(host(h)))
-    near(actual.cpu(), expected, together(transforms(1000, 3), sums(2)))

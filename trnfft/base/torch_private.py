@@ -1,7 +1,7 @@
 """Every private API of PyTorch that `trnfft` uses: why, and what breaks without it.
 
 No other file of `trnfft` names one, so this is the file to read for a new version of PyTorch.
-`tests/trnfft/base/test_torch_private.py` has a test for each name. Names are those of PyTorch
+`tests/trnfft/base/test_torch_private.py` has a check for each name. Names are those of PyTorch
 without the underscore, where they are PyTorch's own objects. Functions stand for what takes long to
 load, for what changes, and for what PyTorch is made to call. What PyTorch itself calls of our
 classes is not here, such as `__tensor_flatten__` and `_load_from_state_dict`, nor are operators of

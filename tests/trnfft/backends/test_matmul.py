@@ -32,23 +32,6 @@ def kept():
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_after_inference_mode_autograd_works(n):
-    with torch.inference_mode():
-        energy(torch.ones(n))
-    assert not any(table.is_inference() for table in kept())
-    x = single(n).requires_grad_()
-    energy(x).backward()
-    near(x.grad, 2 * n * x, transforms(4 * n, 4))  # Parseval
-
-
-@pytest.mark.parametrize("n", LENGTHS)
-def test_no_wrapper_of_torch_func_is_kept(n):
-    x = single(3, n)
-    near(torch.func.vmap(torch.func.grad(energy))(x), 2 * n * x, transforms(4 * n, 4))
-    assert not any(torch._C._functorch.is_functorch_wrapped_tensor(table) for table in kept())
-
-
-@pytest.mark.parametrize("n", LENGTHS)
 def test_tables_are_made_once(n):
     before = uploaded.cache_info().misses
     energy(torch.ones(n))

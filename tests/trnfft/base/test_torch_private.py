@@ -4,12 +4,15 @@ import ast
 import contextlib
 import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.distributed.tensor import DTensor
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 import trnfft
 from trnfft.base import torch_private as private
@@ -17,17 +20,44 @@ from trnfft.base import torch_private as private
 PACKAGE = Path(trnfft.__file__).parent
 FILE = Path(private.__file__)
 aten = torch.ops.aten
+CHECKS: dict[str, Callable[[], None]] = {}
 
 
-class Mode(private.TorchDispatchMode):
+def of(*names: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Makes a function the check of these names, which are used together."""
+
+    def decorate(check: Callable[[], None]) -> Callable[[], None]:
+        CHECKS.update(dict.fromkeys(names, check))
+        return check
+
+    return decorate
+
+
+def leaf() -> torch.Tensor:
+    return torch.ones(2, requires_grad=True)
+
+
+class Noted(list):
+    """The results of a function of a tensor that is called where torch calls what returns it."""
+
+    def __init__(self, function: Callable[[Any], object]):
+        super().__init__()
+        self.function = function
+
+    def __call__(self, x: Any) -> Any:
+        self.append(self.function(x))
+        return 2 * x
+
+
+class Seen(private.TorchDispatchMode):
     """A mode that notes the operators that it sees."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[object] = []
+        self.operators: list[object] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.seen.append(func)
+        self.operators.append(func)
         return func(*args, **(kwargs or {}))
 
 
@@ -51,117 +81,6 @@ class Memoryless(torch.Tensor):
         raise AssertionError(func)
 
 
-def memoryless() -> torch.Tensor:
-    of_cpu = None, torch.complex64, torch.strided, torch.device("cpu")
-    return private.make_wrapper_subclass(Memoryless, (2,), (1,), 0, *of_cpu)
-
-
-def overridden() -> torch.Tensor:
-    return torch.ones(2).as_subclass(Overriding)
-
-
-def inside(context, ask: Callable[[], object]) -> object:
-    with context:
-        return ask()
-
-
-def in_backward(ask: Callable[[], object]) -> list[object]:
-    """Returns what a function returns in a hook of a backward pass."""
-    x, found = torch.ones(2, requires_grad=True), []
-    y = 2 * x
-    y.register_hook(lambda gradient: found.append(ask()))
-    y.sum().backward()
-    return found
-
-
-def in_vmap(ask: Callable[[torch.Tensor], object]) -> list[object]:
-    found = []
-    torch.vmap(lambda x: (found.append(ask(x)), x)[1])(torch.ones(2, 3))
-    return found
-
-
-def in_graph(ask: Callable[[torch.Tensor], object]) -> list[object]:
-    """Returns what a function of a tensor returns while make_fx records it."""
-    found = []
-    make_fx(lambda x: (found.append(ask(x)), 2 * x)[1])(torch.ones(2))
-    return found
-
-
-def in_old_batch(ask: Callable[[torch.Tensor], object]) -> list[object]:
-    """Returns what a function returns of a gradient that torch.autograd.grad batches."""
-    x, found = torch.ones(2, requires_grad=True), []
-    y = 2 * x
-    y.register_hook(lambda gradient: found.append(ask(gradient)))
-    torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True)
-    return found
-
-
-def raises(function: Callable[[], object], match: str = "") -> bool:
-    with pytest.raises(RuntimeError, match=match):
-        function()
-    return True
-
-
-def wrapped(wrap: Callable, run: Callable[[], object], undo: tuple[object, ...], name: str) -> bool:
-    """Returns whether a wrapper that is installed meets a call."""
-    calls: list[object] = []
-    before = [getattr(place, name) for place in undo]
-
-    def wrapper(function):
-        return lambda *args, **kwargs: (calls.append(function), function(*args, **kwargs))[1]
-
-    wrap(wrapper)
-    try:
-        run()
-    finally:
-        for place, function in zip(undo, before, strict=True):
-            setattr(place, name, function)
-    return len(calls) > 0
-
-
-def backward() -> None:
-    torch.ones(2, requires_grad=True).sum().backward()
-
-
-def checkpointed() -> None:
-    x = torch.ones(2, requires_grad=True)
-    torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
-
-
-def zero_tangent() -> torch.Tensor:
-    return torch._efficientzerotensor(2)
-
-
-def views_of_sign() -> bool:
-    z = torch.tensor([1 + 2j]).conj()
-    return z.imag.is_neg() and not private.neg_view(z.imag).is_neg()
-
-
-def written() -> torch.Tensor:
-    return torch.ones(2).add_(1)
-
-
-KEYS = private.DispatchKeySet(private.DispatchKey.Conjugate)
-
-
-def forced() -> bool:
-    """Whether keys that are included hold in the block."""
-    included = private.dispatch_tls_local_include_set()
-    excluded = private.dispatch_tls_local_exclude_set() | KEYS
-    with private.ForceDispatchKeyGuard(included, excluded):
-        return str(private.dispatch_tls_local_exclude_set()) == str(excluded)
-
-
-def excluded() -> bool:
-    with private.ExcludeDispatchKeyGuard(KEYS):
-        return str(private.dispatch_tls_local_exclude_set() & KEYS) == str(KEYS)
-
-
-def follows(context) -> bool:
-    with context:
-        return (2 * torch.ones(2, requires_grad=True)).requires_grad
-
-
 class Doubled(private.SingleLevelFunction):
     @staticmethod
     def forward(ctx, x):
@@ -172,67 +91,278 @@ class Doubled(private.SingleLevelFunction):
         return 2 * gradient
 
 
-def at_one_level() -> bool:
-    x = torch.ones(2, requires_grad=True)
+@of("tree_any", "tree_leaves", "tree_map", "tree_map_only", "default_collate_fn_map")
+def nested_arguments() -> None:
+    assert private.tree_any(lambda x: x == 1, ([0], {"a": 1}))
+    assert private.tree_leaves(([1], {"a": 2})) == [1, 2]
+    assert private.tree_map(lambda x: 2 * x, ([1],)) == ([2],)
+    assert private.tree_map_only(int, str, ([1], 2.0)) == (["1"], 2.0)
+    assert torch.Tensor in private.default_collate_fn_map
+
+
+@of("make_wrapper_subclass", "set_throw_on_mutable_data_ptr", "functionalize_unsafe_set")
+@of("have_one_storage")
+def tensors_without_memory() -> None:
+    of_cpu = None, torch.complex64, torch.strided, torch.device("cpu")
+    x, y = (private.make_wrapper_subclass(Memoryless, (2,), (1,), 0, *of_cpu) for _ in range(2))
+    assert x.dtype == torch.complex64 and not private.have_one_storage(x, y)
+    private.functionalize_unsafe_set(x, y)
+    assert private.have_one_storage(x, y)
+    private.set_throw_on_mutable_data_ptr(x)
+    with pytest.raises(RuntimeError):
+        x.data_ptr()
+
+
+@of("set_conj", "neg_view", "conj_view", "version_of", "is_view_of_memory", "is_zerotensor")
+@of("has_compatible_shallow_copy_type", "typed_storage")
+def what_a_tensor_says() -> None:
+    z = torch.tensor([1 + 2j])
+    private.set_conj(z, True)
+    assert z.is_conj() and not private.conj_view(z).is_conj()
+    assert z.imag.is_neg() and not private.neg_view(z.imag).is_neg()
+    x = torch.ones(3)
+    assert [private.version_of(x), private.version_of(x.add_(1))] == [0, 1]
+    assert private.is_view_of_memory(x[:1]) and not private.is_view_of_memory(x)
+    assert private.is_zerotensor(torch._efficientzerotensor(2)) and not private.is_zerotensor(x)
+    assert private.has_compatible_shallow_copy_type(x, z.real)
+    assert len(private.typed_storage(x)) == 3
+
+
+@of("DisableTorchFunctionSubclass", "DisableTorchFunction", "EnableTorchFunction")
+@of("is_torch_function_enabled", "disabled_torch_function_impl", "len_torch_function_stack")
+def who_sees_functions() -> None:
+    x = torch.ones(2).as_subclass(Overriding)
+    assert type(torch.ones(2).as_subclass(Quiet) + 1) is torch.Tensor
+    with private.DisableTorchFunctionSubclass():
+        assert isinstance(torch.add(x, 1), torch.Tensor)
+        with private.EnableTorchFunction():
+            assert torch.add(x, 1) == "seen"
+    assert private.is_torch_function_enabled()
+    with private.DisableTorchFunction():
+        assert isinstance(torch.add(x, 1), torch.Tensor)
+        assert not private.is_torch_function_enabled()
+    with torch.device("cpu"):
+        assert private.len_torch_function_stack() == 1
+
+
+@of("TorchDispatchMode", "DisableTorchDispatch", "disable_current_modes")
+@of("get_current_dispatch_mode_stack", "len_torch_dispatch_stack")
+def who_sees_operators() -> None:
+    for context, count in (
+        (contextlib.nullcontext, 2),
+        (private.DisableTorchDispatch, 0),
+        (private.disable_current_modes, 0),
+    ):
+        with Seen() as mode, context():
+            torch.ones(2).add(1)
+        assert len(mode.operators) == count
+    with Seen():
+        stack = private.get_current_dispatch_mode_stack()
+        assert private.len_torch_dispatch_stack() == len(stack) == 1
+
+
+@of("DispatchKey", "DispatchKeySet", "dispatch_key_parse", "dispatch_tls_local_include_set")
+@of("dispatch_tls_local_exclude_set", "ForceDispatchKeyGuard", "ExcludeDispatchKeyGuard")
+@of("AutoDispatchBelowAutograd")
+def keys_of_dispatch() -> None:
+    key = private.dispatch_key_parse("Conjugate")
+    assert key == private.DispatchKey.Conjugate
+    keys = private.DispatchKeySet(key)
+    included = private.dispatch_tls_local_include_set()
+    excluded = private.dispatch_tls_local_exclude_set() | keys
+    with private.ForceDispatchKeyGuard(included, excluded):
+        assert str(private.dispatch_tls_local_exclude_set()) == str(excluded)
+    with private.ExcludeDispatchKeyGuard(keys):
+        assert str(private.dispatch_tls_local_exclude_set() & keys) == str(keys)
+    with private.AutoDispatchBelowAutograd():
+        assert not (2 * leaf()).requires_grad
+
+
+@of("OpOverload", "dispatch_has_kernel_for_dispatch_key", "decomposition_table")
+@of("maybe_get_opdef", "jit_get_all_schemas", "device_constructors")
+def operators() -> None:
+    assert isinstance(aten.add.Tensor, private.OpOverload)
+    assert private.dispatch_has_kernel_for_dispatch_key(
+        "aten::linalg_multi_dot", "CompositeImplicitAutograd"
+    )
+    assert aten.logaddexp.default in private.decomposition_table()
+    assert "aten::zeros" in {schema.name for schema in private.jit_get_all_schemas()}
+    assert torch.zeros in private.device_constructors()
+
+    @torch.library.custom_op("trnfft_private_test::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    found = private.maybe_get_opdef(torch.ops.trnfft_private_test.double.default)
+    assert found is double and found._init_fn(torch.ones(1)).item() == 2
+
+
+@of("any_requires_grad", "is_forward_mode", "set_fwd_grad_enabled", "is_fwd_grad_enabled")
+@of("SingleLevelFunction", "enable_single_level_autograd_function")
+def derivatives() -> None:
+    x = leaf()
+    assert private.any_requires_grad(1, x) and not private.any_requires_grad(1, x.detach())
+    assert not private.is_forward_mode()
+    with torch.autograd.forward_ad.dual_level():
+        assert private.is_forward_mode() and private.is_fwd_grad_enabled()
+    with private.set_fwd_grad_enabled(False):
+        assert not private.is_fwd_grad_enabled()
     with private.enable_single_level_autograd_function():
         Doubled.apply(x).sum().backward()
-    return x.grad.tolist() == [2, 2]
+    assert x.grad.tolist() == [2, 2]
+
+
+@of("current_autograd_node", "current_graph_task_id", "queue_callback")
+def a_backward_pass() -> None:
+    order: list[object] = []
+
+    def hook(gradient):
+        private.queue_callback(lambda: order.append("end"))
+        order.append(private.current_graph_task_id())
+        order.append(private.current_autograd_node() is not None)
+
+    y = 2 * leaf()
+    y.register_hook(hook)
+    y.sum().backward()
+    number, *rest = order
+    assert private.current_graph_task_id() == -1 != number and rest == [True, "end"]
+
+
+def checkpointed() -> None:
+    torch.utils.checkpoint.checkpoint(torch.sin, leaf(), use_reentrant=False).sum().backward()
+
+
+@of("wrap_engine", "wrap_checkpoint")
+def wrapped_functions() -> None:
+    for wrap, places, name in (
+        (private.wrap_engine, (torch.autograd.graph, torch.autograd), "_engine_run_backward"),
+        (
+            private.wrap_checkpoint,
+            (torch.utils.checkpoint,),
+            "_checkpoint_without_reentrant_generator",
+        ),
+    ):
+        calls: list[object] = []
+
+        def wrapper(function, calls=calls):
+            return lambda *args, **kwargs: (calls.append(1), function(*args, **kwargs))[1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            for place in places:
+                patch.setattr(place, name, getattr(place, name))
+            wrap(wrapper)
+            checkpointed()
+        assert calls
+
+
+@of("are_functorch_transforms_active", "is_functorch_wrapped_tensor", "get_unwrapped")
+@of("is_functionalized", "functional_mode", "FunctionalTensor", "FakeTensor")
+def transforms() -> None:
+    asked = Noted(
+        lambda x: (
+            private.are_functorch_transforms_active(),
+            private.is_functorch_wrapped_tensor(x),
+            private.is_functorch_wrapped_tensor(private.get_unwrapped(x)),
+        )
+    )
+    torch.vmap(asked)(torch.ones(2, 3))
+    assert asked == [(True, True, False)]
+    asked = Noted(lambda x: private.is_functionalized())
+    asked(torch.ones(2))
+    torch.func.functionalize(asked)(torch.ones(2))
+    assert asked == [False, True]
+    functional = torch._subclasses.functional_tensor
+    with functional.FunctionalTensorMode() as mode:
+        x = functional.FunctionalTensor.to_functional(torch.ones(2))
+        assert private.functional_mode() is mode and isinstance(x, private.FunctionalTensor)
+    assert private.functional_mode() is None
+    with torch._subclasses.FakeTensorMode():
+        assert isinstance(torch.ones(2), private.FakeTensor)
+
+
+@of("is_legacy_batchedtensor", "remove_batch_dim", "vmap_of_autograd")
+@of("dispatch_tls_is_dispatch_key_included")
+def older_batches() -> None:
+    key, removed = private.dispatch_key_parse("VmapMode"), []
+
+    class Noting(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            removed.append(func is private.remove_batch_dim)
+            return func(*args, **(kwargs or {}))
+
+    asked = Noted(
+        lambda x: (
+            private.is_legacy_batchedtensor(x),
+            private.dispatch_tls_is_dispatch_key_included(key),
+        )
+    )
+    with Noting():
+        found = private.vmap_of_autograd(asked)(torch.ones(2, 3))
+    assert found.tolist() == [[2.0] * 3] * 2 and asked == [(True, True)] and any(removed)
+    assert not private.dispatch_tls_is_dispatch_key_included(key)
+
+
+@of("proxy_mode", "proxy_tensor", "CONVERTER", "is_tracing")
+def traced_functions() -> None:
+    def has_proxy(x):
+        return private.proxy_tensor.get_proxy_slot(x, private.proxy_mode().tracer, None) is not None
+
+    asked = Noted(has_proxy)
+    make_fx(asked)(torch.ones(2))
+    assert asked == [True]
+    converter = torch._subclasses.meta_utils.MetaConverter
+    assert converter.meta_tensor.__code__.co_filename == private.CONVERTER
+    asked = Noted(lambda x: private.is_tracing())
+    torch.jit.trace(lambda x: asked(x), torch.ones(2))
+    assert True in asked and not private.is_tracing()
+
+
+@of("ScriptFunction", "ScriptMethod", "find_builtin", "register_builtin")
+@of("set_jit_function_cache")
+def scripts() -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    def stands_for(x):
+        raise AssertionError
+
+    scripted = torch.jit.script(double)
+    assert isinstance(scripted, private.ScriptFunction)
+    linear = torch.jit.script(torch.nn.Linear(2, 2))
+    assert isinstance(linear.forward, private.ScriptMethod)
+    private.register_builtin(stands_for, private.find_builtin(torch.sin))
+    assert private.find_builtin(stands_for) == private.find_builtin(torch.sin)
+    private.set_jit_function_cache(stands_for, scripted)
+    assert torch.jit._state._try_get_jit_cached_function(stands_for) is not None
 
 
 def graphs_inside(inner: Callable, call: Callable = lambda function, x: function(x)) -> int:
     """Returns how many graphs torch.compile makes of a function below one that it leaves out."""
     graphs = []
 
-    def note(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
     @torch.compiler.disable(recursive=False)
     def middle(x):
         return call(inner, x)
+
+    def note(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
 
     torch.compile(lambda x: middle(x), backend=note)(torch.ones(2))
     return len(graphs)
 
 
-def kept() -> int:
-    call = lambda function, x: function(x)  # noqa: E731
-    private.keep_from_compiler(call.__code__)
-    return graphs_inside(lambda x: x + 2, call)
-
-
-def traced() -> bool:
-    found = []
-    torch.jit.trace(lambda x: (found.append(private.is_tracing()), x + 1)[1], torch.ones(2))
-    return True in found and not private.is_tracing()
-
-
-def scripted() -> object:
-    def double(x: torch.Tensor) -> torch.Tensor:
-        return 2 * x
-
-    return torch.jit.script(double)
-
-
-def found_again() -> bool:
-    """Whether a script calls a builtin operator under the name of another function."""
-
-    def stands_for(x):
-        raise AssertionError
-
-    private.register_builtin(stands_for, private.find_builtin(torch.sin))
-    return private.find_builtin(stands_for) == private.find_builtin(torch.sin)
-
-
-def cached_script() -> bool:
-    def stands_for(x):
-        raise AssertionError
-
-    private.set_jit_function_cache(stands_for, scripted())
-    return torch.jit._state._try_get_jit_cached_function(stands_for) is not None
-
-
-def nonstrict() -> bool:
+@of("keep_from_compiler", "uncompiled", "compiling", "nonstrict_trace", "dynamo_config")
+@of("TracingContext", "CompileContext")
+def compiled_functions() -> None:
+    kept = lambda function, x: function(x)  # noqa: E731
+    private.keep_from_compiler(kept.__code__)
+    assert graphs_inside(lambda x: x + 1) == 1
+    assert graphs_inside(lambda x: x + 2, kept) == 0
+    assert graphs_inside(lambda x: x + 3, private.uncompiled) == 0
+    with private.compiling():
+        assert torch.compiler.is_compiling()
+    assert private.dynamo_config().recompile_limit > 0
     seen = []
 
     @private.nonstrict_trace
@@ -241,78 +371,8 @@ def nonstrict() -> bool:
         return x + 1
 
     compiled = torch.compile(lambda x: inner(x), backend="aot_eager", fullgraph=True)
-    return compiled(torch.ones(2)).tolist() == [2, 2] and len(seen) > 0
-
-
-def strided() -> bool:
-    placed = private.strided_shard()(0, split_factor=2)
-    return (placed.dim, placed.split_factor) == (0, 2)
-
-
-def shards() -> bool:
-    from torch.distributed.tensor import DTensor
-
-    before = len(DTensor._op_dispatcher.sharding_propagator.op_to_schema_info)
-    decorate = private.register_sharding(torch.ops.aten.sgn.default)
-    return callable(decorate) and before > 0
-
-
-@contextlib.contextmanager
-def one_process() -> Iterator[torch.distributed.ProcessGroup]:
-    store = torch.distributed.HashStore()
-    limit = datetime.timedelta(seconds=77)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1, timeout=limit)
-    try:
-        yield torch.distributed.group.WORLD
-    finally:
-        torch.distributed.destroy_process_group()
-
-
-def resolved() -> bool:
-    with one_process() as group:
-        return private.resolve_process_group(group.group_name) is group
-
-
-def exchanged() -> bool:
-    with one_process() as group:
-        collectives = private.functional_collectives()
-        x = torch.arange(2.0)
-        y = collectives.wait_tensor(collectives.all_to_all_single(x, [2], [2], group))
-        z = collectives.wait_tensor(collectives.all_reduce(x, "sum", group))
-        return torch.equal(x, y) and torch.equal(x, z)
-
-
-def patient() -> bool:
-    with one_process() as group:
-        return private.timeout_of(group, torch.device("cpu"), None).total_seconds() == 77
-
-
-def called_back() -> list[str]:
-    order: list[str] = []
-
-    def hook():
-        private.queue_callback(lambda: order.append("end"))
-        order.append("hook")
-
-    in_backward(hook)
-    return order
-
-
-def shaped() -> bool:
-    with torch._subclasses.FakeTensorMode():
-        return isinstance(torch.ones(2), private.FakeTensor)
-
-
-def functional() -> bool:
-    with torch._subclasses.functional_tensor.FunctionalTensorMode() as mode:
-        x = torch._subclasses.functional_tensor.FunctionalTensor.to_functional(torch.ones(2))
-        is_seen = private.functional_mode() is mode
-    return is_seen and isinstance(x, private.FunctionalTensor) and not private.functional_mode()
-
-
-def graph_of_now() -> bool:
+    assert compiled(torch.ones(2)).tolist() == [2, 2] and seen
     torch._dynamo.reset()
-    seen = []
 
     @torch.compiler.assume_constant_result
     def ask():
@@ -322,273 +382,56 @@ def graph_of_now() -> bool:
         return 1
 
     torch.compile(lambda x: x + ask(), backend="eager")(torch.ones(2))
-    frame, has_stack, context = seen[0]
-    return frame == 0 and has_stack and len(context.tensor_to_context) >= 0
+    frame, has_stack, context = seen[-1]
+    assert frame == 0 and has_stack and len(context.tensor_to_context) >= 0
 
 
-def proxied() -> list[bool]:
-    def ask(x):
-        tracer = private.proxy_mode().tracer
-        return private.proxy_tensor.get_proxy_slot(x, tracer, None) is not None
-
-    return in_graph(ask)
-
-
-def functionalized() -> list[bool]:
-    found = [private.is_functionalized()]
-    function = torch.func.functionalize(lambda x: (found.append(private.is_functionalized()), x)[1])
-    function(torch.ones(2))
-    return found
-
-
-def unwrapped() -> bool:
-    def level(x):
-        return private.is_functorch_wrapped_tensor(private.get_unwrapped(x))
-
-    return in_vmap(private.is_functorch_wrapped_tensor) == [True] and in_vmap(level) == [False]
-
-
-def old_batches() -> bool:
-    seen = []
-    inner = torch.ones(2, 3)
-    function = private.vmap_of_autograd(lambda x: (seen.append(x), 2 * x)[1])
-    is_right = torch.equal(function(inner), 2 * inner)
-    return is_right and private.is_legacy_batchedtensor(seen[0])
+@of("ConvNd", "functional_collectives", "strided_shard", "register_sharding")
+@of("resolve_process_group", "timeout_of")
+def layers_and_processes() -> None:
+    assert isinstance(torch.nn.Conv2d(1, 1, 1), private.ConvNd)
+    placed = private.strided_shard()(0, split_factor=2)
+    assert (placed.dim, placed.split_factor) == (0, 2)
+    assert len(DTensor._op_dispatcher.sharding_propagator.op_to_schema_info) > 0
+    assert callable(private.register_sharding(aten.sgn.default))
+    distributed, x = torch.distributed, torch.arange(2.0)
+    store, limit = distributed.HashStore(), datetime.timedelta(seconds=77)
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1, timeout=limit)
+    try:
+        group = distributed.group.WORLD
+        assert private.resolve_process_group(group.group_name) is group
+        assert private.timeout_of(group, torch.device("cpu"), None).total_seconds() == 77
+        collectives = private.functional_collectives()
+        for y in (
+            collectives.all_to_all_single(x, [2], [2], group),
+            collectives.all_reduce(x, "sum", group),
+        ):
+            assert torch.equal(collectives.wait_tensor(y), x)
+    finally:
+        distributed.destroy_process_group()
 
 
-def unbatched() -> bool:
-    calls = []
-
-    class Noting(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            calls.append(func)
-            return func(*args, **(kwargs or {}))
-
-    with Noting():
-        private.vmap_of_autograd(lambda x: 2 * x)(torch.ones(2, 3))
-    return callable(private.remove_batch_dim) and private.remove_batch_dim in calls
+@pytest.mark.parametrize("check", dict.fromkeys(CHECKS.values()), ids=lambda check: check.__name__)
+def test_private_apis_do_what_is_needed(check):
+    check()
 
 
-def switched_derivatives() -> bool:
-    with private.set_fwd_grad_enabled(False):
-        return not private.is_fwd_grad_enabled()
-
-
-def forward_level() -> list[bool]:
-    with torch.autograd.forward_ad.dual_level():
-        return [private.is_forward_mode()]
-
-
-def seen_by_mode(context) -> list[object]:
-    with Mode() as mode, context:
-        torch.ones(2).add(1)
-    return mode.seen
-
-
-def storage_of_argument() -> bool:
-    x, y = memoryless(), memoryless()
-    private.functionalize_unsafe_set(x, y)
-    return private.have_one_storage(x, y)
-
-
-def library() -> torch.library.CustomOpDef:
-    @torch.library.custom_op("trnfft_private_test::double", mutates_args=())
-    def double(x: torch.Tensor) -> torch.Tensor:
-        return 2 * x
-
-    return double
-
-
-def opdef() -> bool:
-    operator = library()
-    found = private.maybe_get_opdef(torch.ops.trnfft_private_test.double.default)
-    return found is operator and found._init_fn(torch.ones(1)).item() == 2
-
-
-def compiling() -> bool:
-    return inside(private.compiling(), torch.compiler.is_compiling)
-
-
-def versions() -> list[int]:
-    return [private.version_of(torch.ones(2)), private.version_of(written())]
-
-
-def lazily() -> bool:
-    z = torch.tensor([1 + 2j])
-    private.set_conj(z, True)
-    return z.is_conj() and not private.conj_view(z).is_conj()
-
-
-def batched_keys() -> bool:
-    key = private.dispatch_key_parse("VmapMode")
-    asked = []
-    function = private.vmap_of_autograd(
-        lambda x: (asked.append(private.dispatch_tls_is_dispatch_key_included(key)), x * 2)[1]
-    )
-    function(torch.ones(2, 3))
-    return asked == [True] and not private.dispatch_tls_is_dispatch_key_included(key)
-
-
-def refuses_pointer() -> bool:
-    x = memoryless()
-    private.set_throw_on_mutable_data_ptr(x)
-    return raises(x.data_ptr)
-
-
-def enabled_again() -> bool:
-    with private.DisableTorchFunctionSubclass():
-        return inside(private.EnableTorchFunction(), lambda: overridden() + 1) == "seen"
-
-
-def calls_without_subclass(context) -> bool:
-    return isinstance(inside(context, lambda: torch.add(overridden(), 1)), torch.Tensor)
-
-
-CHECKS: dict[str, Callable[[], object]] = {
-    "tree_any": lambda: private.tree_any(lambda x: x == 1, ([0], {"a": 1})),
-    "tree_leaves": lambda: private.tree_leaves(([1], {"a": 2})) == [1, 2],
-    "tree_map": lambda: private.tree_map(lambda x: 2 * x, ([1],)) == ([2],),
-    "tree_map_only": lambda: private.tree_map_only(int, str, ([1], 2.0)) == (["1"], 2.0),
-    "default_collate_fn_map": lambda: torch.Tensor in private.default_collate_fn_map,
-    "make_wrapper_subclass": lambda: memoryless().dtype == torch.complex64,
-    "set_throw_on_mutable_data_ptr": refuses_pointer,
-    "set_conj": lazily,
-    "functionalize_unsafe_set": storage_of_argument,
-    "has_compatible_shallow_copy_type": lambda: private.has_compatible_shallow_copy_type(
-        torch.ones(2), torch.ones(3)
-    ),
-    "typed_storage": lambda: len(private.typed_storage(torch.ones(3))) == 3,
-    "is_view_of_memory": lambda: private.is_view_of_memory(torch.ones(2)[:1]),
-    "is_zerotensor": lambda: private.is_zerotensor(zero_tangent()),
-    "neg_view": views_of_sign,
-    "conj_view": lazily,
-    "version_of": lambda: versions() == [0, 1],
-    "have_one_storage": storage_of_argument,
-    "len_torch_dispatch_stack": lambda: inside(Mode(), private.len_torch_dispatch_stack) == 1,
-    "len_torch_function_stack": lambda: (
-        inside(torch.device("cpu"), private.len_torch_function_stack) == 1
-    ),
-    "DisableTorchFunctionSubclass": lambda: calls_without_subclass(
-        private.DisableTorchFunctionSubclass()
-    ),
-    "DisableTorchFunction": lambda: calls_without_subclass(private.DisableTorchFunction()),
-    "EnableTorchFunction": enabled_again,
-    "is_torch_function_enabled": lambda: (
-        private.is_torch_function_enabled()
-        and not inside(private.DisableTorchFunction(), private.is_torch_function_enabled)
-    ),
-    "disabled_torch_function_impl": lambda: (
-        type(torch.ones(2).as_subclass(Quiet) + 1) is (torch.Tensor)
-    ),
-    "DisableTorchDispatch": lambda: seen_by_mode(private.DisableTorchDispatch()) == [],
-    "TorchDispatchMode": lambda: len(seen_by_mode(contextlib.nullcontext())) == 2,
-    "get_current_dispatch_mode_stack": lambda: (
-        len(inside(Mode(), private.get_current_dispatch_mode_stack)) == 1
-    ),
-    "disable_current_modes": lambda: seen_by_mode(private.disable_current_modes()) == [],
-    "proxy_mode": lambda: in_graph(lambda x: private.proxy_mode() is not None) == [True],
-    "functional_mode": functional,
-    "DispatchKey": lambda: str(private.DispatchKey.Conjugate) == "DispatchKey.Conjugate",
-    "DispatchKeySet": lambda: "Conjugate" in str(KEYS | KEYS),
-    "dispatch_key_parse": lambda: (
-        private.dispatch_key_parse("Conjugate") == (private.DispatchKey.Conjugate)
-    ),
-    "dispatch_tls_local_include_set": forced,
-    "dispatch_tls_local_exclude_set": forced,
-    "dispatch_tls_is_dispatch_key_included": batched_keys,
-    "ForceDispatchKeyGuard": forced,
-    "ExcludeDispatchKeyGuard": excluded,
-    "AutoDispatchBelowAutograd": lambda: not follows(private.AutoDispatchBelowAutograd()),
-    "OpOverload": lambda: isinstance(aten.add.Tensor, private.OpOverload),
-    "dispatch_has_kernel_for_dispatch_key": lambda: private.dispatch_has_kernel_for_dispatch_key(
-        "aten::linalg_multi_dot", "CompositeImplicitAutograd"
-    ),
-    "maybe_get_opdef": opdef,
-    "decomposition_table": lambda: aten.logaddexp.default in private.decomposition_table(),
-    "any_requires_grad": lambda: private.any_requires_grad(1, torch.ones(2, requires_grad=True)),
-    "is_forward_mode": lambda: [private.is_forward_mode(), *forward_level()] == [False, True],
-    "set_fwd_grad_enabled": switched_derivatives,
-    "is_fwd_grad_enabled": private.is_fwd_grad_enabled,
-    "SingleLevelFunction": at_one_level,
-    "enable_single_level_autograd_function": at_one_level,
-    "current_autograd_node": lambda: (
-        in_backward(lambda: private.current_autograd_node() is not None) == [True]
-    ),
-    "current_graph_task_id": lambda: (
-        private.current_graph_task_id() == -1 != in_backward(private.current_graph_task_id)[0]
-    ),
-    "queue_callback": lambda: called_back() == ["hook", "end"],
-    "wrap_engine": lambda: wrapped(
-        private.wrap_engine,
-        backward,
-        (torch.autograd.graph, torch.autograd),
-        "_engine_run_backward",
-    ),
-    "wrap_checkpoint": lambda: wrapped(
-        private.wrap_checkpoint,
-        checkpointed,
-        (torch.utils.checkpoint,),
-        "_checkpoint_without_reentrant_generator",
-    ),
-    "are_functorch_transforms_active": lambda: (
-        in_vmap(lambda x: private.are_functorch_transforms_active()) == [True]
-    ),
-    "is_functorch_wrapped_tensor": unwrapped,
-    "get_unwrapped": unwrapped,
-    "is_legacy_batchedtensor": lambda: in_old_batch(private.is_legacy_batchedtensor) == [True],
-    "remove_batch_dim": unbatched,
-    "vmap_of_autograd": old_batches,
-    "is_functionalized": lambda: functionalized() == [False, True],
-    "FakeTensor": shaped,
-    "FunctionalTensor": functional,
-    "CONVERTER": lambda: (
-        (torch._subclasses.meta_utils.MetaConverter.meta_tensor.__code__.co_filename)
-        == private.CONVERTER
-    ),
-    "TracingContext": graph_of_now,
-    "CompileContext": graph_of_now,
-    "proxy_tensor": lambda: proxied() == [True],
-    "is_tracing": traced,
-    "ScriptFunction": lambda: isinstance(scripted(), private.ScriptFunction),
-    "ScriptMethod": lambda: isinstance(
-        torch.jit.script(torch.nn.Linear(2, 2)).forward, private.ScriptMethod
-    ),
-    "find_builtin": found_again,
-    "register_builtin": found_again,
-    "set_jit_function_cache": cached_script,
-    "jit_get_all_schemas": lambda: (
-        "aten::zeros" in {schema.name for schema in private.jit_get_all_schemas()}
-    ),
-    "device_constructors": lambda: torch.zeros in private.device_constructors(),
-    "keep_from_compiler": lambda: (kept(), graphs_inside(lambda x: x + 1)) == (0, 1),
-    "uncompiled": lambda: graphs_inside(lambda x: x + 3, private.uncompiled) == 0,
-    "compiling": compiling,
-    "nonstrict_trace": nonstrict,
-    "dynamo_config": lambda: private.dynamo_config().recompile_limit > 0,
-    "ConvNd": lambda: isinstance(torch.nn.Conv2d(1, 1, 1), private.ConvNd),
-    "functional_collectives": exchanged,
-    "strided_shard": strided,
-    "register_sharding": shards,
-    "resolve_process_group": resolved,
-    "timeout_of": patient,
-}
-
-
-def names_of(path: Path) -> list[str]:
+def names_of(path: Path) -> set[str]:
     """Returns the names that a module defines, except aliases of types."""
-    found = []
+    found = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef):
-            found.append(node.name)
+            found.add(node.name)
         targets = getattr(node, "targets", [getattr(node, "target", None)])
         for target in targets:
-            found += [x.id for x in ast.walk(target) if isinstance(x, ast.Name)] if target else []
-    return [name for name in found if name != "Wrapper"]
+            found |= (
+                {x.id for x in ast.walk(target) if isinstance(x, ast.Name)} if target else set()
+            )
+    return found - {"Wrapper"}
 
 
-@pytest.mark.parametrize("name", names_of(FILE))
-def test_a_private_api_does_what_is_needed(name):
-    assert CHECKS[name]()
+def test_each_name_has_a_check():
+    assert names_of(FILE) == set(CHECKS)
 
 
 def private_names(path: Path) -> set[str]:

@@ -185,30 +185,6 @@ def test_hooks_on_what_is_made_of_parts():
     assert z.grad.tolist() == [1 + 1j] * 3
 
 
-def test_parts_that_are_edited_change_the_whole():
-    """Where autograd follows the whole, parts are set, and not written in place."""
-    x, same = (single(5).requires_grad_() for _ in range(2))
-    for function, signal in ((trnfft.fft, x), (torch.fft.fft, same)):
-        with trnfft.backend("matmul"):
-            z = function(signal) * 1
-        z.real = z.real * torch.tensor([1.0, 3, 3, 3, 3])
-        w = z.conj() * z
-        w.imag = w.imag + 1
-        w.abs().sum().backward()
-    near(x.grad, same.grad, together(transforms(5, 2), sums(24)))
-    z = ComplexTensor(torch.ones(2), torch.ones(2))
-    z.real[1:] *= 3
-    z.imag[0] = 0
-    assert z.tolist() == [1, 3 + 1j]
-    followed = z.requires_grad_() * 1
-    with pytest.raises(RuntimeError, match="modified inplace"):
-        followed.real.mul_(2)
-    part = followed.imag
-    followed.mul_(2)
-    with pytest.raises(RuntimeError, match="modified inplace"):
-        part.sum()
-
-
 # torch.compile
 
 

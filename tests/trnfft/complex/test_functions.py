@@ -114,33 +114,6 @@ def test_functions_without_a_derivative_in_torch(name):
     assert_same(on_parts(UNDIFFERENTIATED[name], z, x), expected, 48)  # sums of 16 products of 3
 
 
-# What the samples of test_operators.py do not have.
-IN_PLACE = {
-    "+=": lambda z, w: z.__iadd__(w),
-    "-=": lambda z, w: z.__isub__(1),
-    "*=": lambda z, w: z.__imul__(2j),
-    "/=": lambda z, w: z.__itruediv__(w.real),
-    "**=": lambda z, w: z.__ipow__(2),
-    "copy_": lambda z, w: z.copy_(w),
-    "copy_ broadcasts and converts": lambda z, w: z.copy_(w[0].to(torch.complex64)),
-    "fill_": lambda z, w: z.fill_(2j),
-    "masked_fill_": lambda z, w: z.masked_fill_(MASK, 1),
-    "mul_ broadcasts": lambda z, w: z.mul_(w[0]),
-    "sub_ of a number": lambda z, w: z.sub_(1j),
-    "zero_": lambda z, w: z.zero_(),
-}
-
-
-@pytest.mark.parametrize("name", IN_PLACE)
-def test_functions_in_place(name):
-    z, w = random_complex(3, 3), random_complex(3, 3, seed=1)
-    x = ComplexTensor(z.real.clone(), z.imag.clone())
-    real, imag = x.real, x.imag
-    result = IN_PLACE[name](x, split(w))
-    assert result is x and torch.equal(x.real, real) and torch.equal(x.imag, imag)
-    assert_same(x, IN_PLACE[name](z, w))
-
-
 # Special values
 
 
@@ -297,22 +270,6 @@ def test_gradients_at_zero():
     for function in (torch.prod, torch.abs, torch.linalg.norm, torch.sgn, torch.square):
         assert_same_gradients(function, z)
     assert_same_gradients(torch.linalg.norm, torch.zeros(3, dtype=torch.complex128))
-
-
-def test_backward_and_grad():
-    x = split(random_complex(3)).clone().requires_grad_()
-    assert x.grad is None
-    with pytest.raises(RuntimeError, match="only for real scalar outputs"):
-        (x * 2).sum().backward()
-    gradient = split(random_complex(3, seed=1))
-    (x * 2j).backward(gradient, retain_graph=True)
-    assert_same(x.grad, (gradient * -2j).to_complex())
-    part = ComplexTensor(torch.ones(2, requires_grad=True), torch.zeros(2))
-    part.retain_grad()
-    part.backward(part.detach())
-    assert_same(part.grad, torch.ones(2, dtype=torch.complex64))
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        x.detach().backward(gradient)
 
 
 # Broadcasting and indexing
@@ -617,11 +574,6 @@ def test_compilation(backend):
             strict=True,
         ):
             near(part, expected_part, sums(100, part.dtype))
-
-
-def test_compilation_of_functions_of_complex_tensors():
-    x = split(random_complex(2, 8, dtype=torch.complex64))
-    assert_same(compiled(lambda x: torch.roll(x, 1) * 2)(x), torch.roll(x.to_complex(), 1) * 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

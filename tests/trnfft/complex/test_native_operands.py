@@ -1,44 +1,13 @@
 """Native complex tensors that autograd follows, as operands of ComplexTensors."""
 
 import copy
-import itertools
-import re
 
 import pytest
 import torch
 
 import trnfft
-from tests import sweeps
 from tests.tolerances import near, sums, transforms
 from tests.trnfft.samples import random_complex, single
-
-FUNCTIONS = {
-    "mul": torch.mul,
-    "add": lambda a, b: torch.add(a, b, alpha=2),
-    "dot": torch.dot,
-    "matmul": torch.matmul,
-    "kron": torch.kron,
-    "cat": lambda a, b: torch.cat([a, b]),
-    "stack": lambda a, b: torch.stack([a, b]),
-    "an operator": lambda a, b: a - 2 * b,
-}
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_of_native_operands_are_native(name, is_first):
-    """Also where a function gets them first, which is kept as it is by functions in place only."""
-    a, b = random_complex(3), random_complex(3, seed=1)
-
-    def energy(w, z):
-        pair = (w, z) if is_first else (z, w)
-        return FUNCTIONS[name](*pair).abs().square().sum()
-
-    native, expected = a.clone().requires_grad_(), a.clone().requires_grad_()
-    energy(native, trnfft.as_complex_tensor(b)).backward()
-    energy(expected, b).backward()
-    assert type(native.grad) is torch.Tensor
-    near(native.grad, expected.grad, sums(48, native.dtype))  # sums of 3 products for kron
 
 
 def test_functions_in_place_write_into_a_native_tensor():
@@ -50,24 +19,6 @@ def test_functions_in_place_write_into_a_native_tensor():
     assert torch.equal(written, trnfft.as_native(z))
 
 
-@pytest.mark.parametrize("name", ["mul_", "div_", "__imul__", "addcmul_", "compiled"])
-def test_gradients_of_native_tensors_that_are_written_are_native(name):
-    a, b = random_complex(3), random_complex(3, seed=1)
-    native, expected = a.clone().requires_grad_(), a.clone().requires_grad_()
-
-    def energy(leaf, z):
-        others = (z, leaf) if name == "addcmul_" else (z,)
-        written = getattr(leaf * 1, "mul_" if name == "compiled" else name)(*others)
-        return written.abs().square().sum()
-
-    is_compiled = name == "compiled"
-    of_split = torch.compile(energy, backend="aot_eager") if is_compiled else energy
-    of_split(native, trnfft.as_complex_tensor(b)).backward()
-    energy(expected, b).backward()
-    assert type(native.grad) is torch.Tensor
-    near(native.grad, expected.grad, sums(16, native.dtype))
-
-
 # Derivatives of functions that mix native tensors and ComplexTensors
 
 
@@ -76,151 +27,12 @@ def _assigned(z, o):
     return o
 
 
-def _assigned_one(z, o):
-    o[0] = z[0]
-    return o
-
-
-def _assigned_conjugate(z, o):
-    o[:5] = z[:5].conj()
-    return o.conj()
-
-
-def _assigned_where(z, o):
-    o[torch.arange(9) < 4] = z[:4]
-    return o
-
-
-def _added_to_view(z, o):
-    o[1:] += z[1:]
-    return o
-
-
-def _diagonal(z, o):
-    o.view(3, 3).diagonal().copy_(z[:3])
-    return o
-
-
-def _of_lists(z, o):
-    torch._foreach_add_([o[1:]], [z[1:]])
-    return o
-
-
-def _parts(z, o):
-    o.real[:5], o.imag[:5] = z[:5].real, z[:5].imag
-    return o
-
-
-def _pairs(z, o):
-    torch.view_as_real(o)[:5] = torch.view_as_real(z)[:5]
-    torch.view_as_real(o)[5:, 1] = z[5:].real
-    return o
-
-
-def _both_ways_and_again(z, o):
-    o[:5] = z[:5]
-    z[3:] = o[3:]
-    o[1:3] = z[1:3] + o[4:6]
-    z.add_(o)
-    return z + o
-
-
-def _both_ways(z, o):
-    o[2:6] = z[2:6]
-    z = z * 2
-    z[:4] = o[:4] * torch.tensor(1j)
-    return z + o
-
-
-INDEX = torch.tensor([1, 3])
 MIXES = {
     "assigned": _assigned,
-    "assigned one": _assigned_one,
-    "assigned conjugate": _assigned_conjugate,
-    "assigned where": _assigned_where,
-    "added to a view": _added_to_view,
-    "diagonal": _diagonal,
-    "lists": _of_lists,
-    "parts": _parts,
-    "pairs": _pairs,
-    "both ways": _both_ways,
-    "both ways and again": _both_ways_and_again,
     "copied": lambda z, o: o.copy_(z),
-    "put": lambda z, o: o.index_put_((INDEX,), z[:2]),
-    "indices": lambda z, o: o.index_add_(0, INDEX, z[:2]),
-    "scattered": lambda z, o: o.scatter_(0, INDEX, z[:2]),
-    "products": lambda z, o: o.addcmul_(z, torch.ones(9)),
-    "between": lambda z, o: o.lerp_(z, 0.5),
     "joined": lambda z, o: torch.cat([o[:4], z[4:]]),
-    "chosen": lambda z, o: torch.where(torch.arange(9) < 4, z, o),
-    "part of a product": lambda z, o: (o + 1) * z,
 }
-X, V, WEIGHTS = single(16), single(16, seed=1), single(16, seed=2)
-NATIVE = {
-    "constant": lambda x: torch.zeros(9, dtype=torch.complex64),
-    "followed": lambda x: x[:9] * torch.tensor(1j),  # natively, as a tensor makes no ComplexTensor
-}
-
-
-def cubed(function):
-    return lambda x: (function(x) ** 3 * WEIGHTS).sum()
-
-
-def _by_dual_numbers(f):
-    with torch.autograd.forward_ad.dual_level():
-        dual = f(torch.autograd.forward_ad.make_dual(X, V))
-        return torch.autograd.forward_ad.unpack_dual(dual).tangent
-
-
-DERIVATIVES = {
-    "jvp": lambda f: torch.func.jvp(f, (X,), (V,))[1],
-    "dual numbers": _by_dual_numbers,
-    "jacfwd": lambda f: torch.func.jacfwd(f)(X),
-    "jacrev": lambda f: torch.func.jacrev(f)(X),
-    "hessian": lambda f: torch.func.hessian(cubed(f))(X),
-    "reverse over reverse": lambda f: torch.func.jacrev(torch.func.grad(cubed(f)))(X),
-    "forward over forward": lambda f: torch.func.jacfwd(torch.func.jacfwd(cubed(f)))(X),
-    "vmap": lambda f: torch.func.vmap(f)(torch.stack([X, V])),
-    "gradient of vmap": lambda f: torch.func.grad(lambda x: cubed(torch.func.vmap(f))(x))(X[None]),
-    "hvp": lambda f: torch.autograd.functional.hvp(cubed(f), X, V)[1],
-    "vectorized": lambda f: torch.autograd.functional.jacobian(f, X, vectorize=True),
-    "vectorized forward": lambda f: torch.autograd.functional.jacobian(
-        f, X, vectorize=True, strategy="forward-mode"
-    ),
-}
-
-
-def is_refused(native, mix, derivative):
-    """Whether torch refuses such a derivative of native tensors alone."""
-    if "vmap" in derivative:
-        return native == "constant" or mix == "lists"
-    if derivative == "forward over forward":
-        is_written = mix not in ("joined", "chosen", "part of a product")
-        return mix == "both ways" or native == "followed" and is_written
-    return derivative == "vectorized forward" and mix == "assigned conjugate"
-
-
-@sweeps.some(
-    "native, mix, derivative",
-    itertools.product(NATIVE, MIXES, DERIVATIVES),
-    [
-        *itertools.product(["constant"], MIXES, ["jvp", "hessian"]),
-        *(("constant", mix, "vectorized") for mix in ("both ways", "both ways and again")),
-        *(("constant", mix, "vectorized forward") for mix in MIXES if "conjugate" not in mix),
-        *zip(itertools.cycle(NATIVE), MIXES, itertools.cycle(DERIVATIVES), strict=False),
-    ],
-)
-def test_derivatives_through_mixes(native, mix, derivative):
-    def f(x):
-        return trnfft.irfft(MIXES[mix](trnfft.rfft(x), NATIVE[native](x)), n=16)
-
-    if is_refused(native, mix, derivative):
-        pytest.skip("torch refuses it")
-
-    with trnfft.backend("torch"):
-        expected = DERIVATIVES[derivative](f)
-    with trnfft.backend("matmul"):
-        near(DERIVATIVES[derivative](f), expected, 8 * transforms(16))  # of four transforms at most
+X, V = single(16), single(16, seed=1)
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -240,35 +52,6 @@ VECTORIZED = {
     "round trip": lambda x: trnfft.irfft(trnfft.rfft(x) * 2j, 16),
     "frames": lambda x: trnfft.stft(x, 4, window=torch.ones(4), return_complex=True).abs(),
     "views": lambda x: torch.view_as_real(trnfft.fft(x)),
-}
-
-
-def _written(write, use):
-    def f(x):
-        o = torch.zeros(9, dtype=torch.complex64)
-        write(o, trnfft.rfft(x))
-        return use(o, trnfft.rfft(x))
-
-    return f
-
-
-WRITES = {
-    "part": lambda o, z: o.real[:5].copy_(z[:5].real),
-    "pairs": lambda o, z: torch.view_as_real(o)[:5].copy_(torch.view_as_real(z)[:5]),
-    "an operator": lambda o, z: torch.ops.aten.copy_.default(o, z),
-}
-USES = {
-    "native": lambda o, z: (o * o).abs(),
-    "split": lambda o, z: trnfft.as_complex_tensor(o).abs(),
-    "product": lambda o, z: (z * o).abs(),
-    "transform": lambda o, z: trnfft.irfft(o, n=16),
-}
-
-
-VECTORIZED |= {
-    f"{write} written, {use} used": _written(WRITES[write], USES[use])
-    for write in WRITES
-    for use in USES
 }
 
 
@@ -384,43 +167,6 @@ def test_a_copied_parameter_has_no_gradient():
     leaf = parameter.detach().requires_grad_()
     leaf.abs().sum().backward()
     assert copy.deepcopy(leaf).grad is not None
-
-
-def _set(name, value):
-    return lambda z: setattr(z, name, value(z))
-
-
-# Writes into the parts of a tensor that depends on the input, or into all of it.
-OF_PARTS = {
-    "imag from real": _set("imag", lambda z: z.real.clone() * 2),
-    "real by a constant": _set("real", lambda z: torch.ones(4)),
-    "imag of a slice": lambda z: setattr(z[:2], "imag", z[2:].real.clone()),
-    "pairs": lambda z: torch.view_as_real(z).mul_(2),
-    "real parts of pairs": lambda z: torch.view_as_real(z)[..., 0].copy_(z.imag.clone()),
-    "a slice of pairs": lambda z: torch.view_as_real(z)[:2].zero_(),
-    "a slice": lambda z: z.__setitem__(slice(2), z[2:] * 2),
-    "the whole": lambda z: z.copy_(z.flip(0)),
-}
-
-
-@sweeps.pairs(name=OF_PARTS, strategy=["forward-mode", "reverse-mode"])
-def test_vectorized_jacobians_of_writes_are_right_or_refused(name, strategy):
-    def function(make, x):
-        z = make(x, 2 * x) * (2 + 1j)
-        OF_PARTS[name](z)
-        return torch.cat([z.real, z.imag])
-
-    x = single(4)
-    expected = torch.func.jacrev(lambda x: function(torch.complex, x))(x)
-    try:
-        found = torch.autograd.functional.jacobian(
-            lambda x: function(trnfft.ComplexTensor, x), x, vectorize=True, strategy=strategy
-        )
-    except (NotImplementedError, RuntimeError) as error:
-        assert re.search(r"torch\.func\.jacfwd|is a view and is being modified inplace", str(error))
-        assert name not in ("a slice", "the whole")
-    else:
-        near(found, expected, sums(8))
 
 
 def test_tangents_without_memory():

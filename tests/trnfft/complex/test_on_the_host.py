@@ -10,7 +10,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.programs import printed_by
 from tests.tolerances import near, sums
 from tests.trnfft.complex.comparison import assert_same, split
-from tests.trnfft.complex.strict import NoComplexDtypes
 from tests.trnfft.samples import Noted, native, random, random_complex
 from trnfft import ComplexTensor
 from trnfft.complex.on_the_host import on_the_host
@@ -49,14 +48,6 @@ def test_values(name):
     assert_equal(FUNCTIONS[name](split(z)), FUNCTIONS[name](z))
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce")
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_dtypes_are_those_of_torch(dtype):
-    z = random_complex(3, 3, dtype=dtype)
-    assert torch.linalg.eigvals(split(z)).dtype == dtype
-    assert torch.linalg.lstsq(*split([z, z])).rank.dtype == torch.int64
-
-
 def test_results_have_the_names_of_torch():
     x = split(random_complex(3, 3))
     assert torch.linalg.eig(x).eigenvectors.shape == (3, 3)
@@ -87,31 +78,6 @@ def test_a_mode_of_the_program_changes_nothing():
     with Noted():
         inverse = torch.linalg.pinv(split(z))
     assert_equal(inverse, torch.linalg.pinv(z))
-
-
-@pytest.mark.parametrize(
-    "function, shapes",
-    [
-        (torch.linalg.eigvals, [(3, 3)]),
-        (torch.linalg.solve, [(2, 3, 3), (3, 2)]),
-        (lambda x: torch.linalg.eig(x)[1].abs(), [(2, 3, 3)]),
-        (lambda a, b: torch.linalg.lstsq(a, b).solution, [(4, 3), (4, 2)]),
-        (lambda a, b: torch.linalg.lstsq(a, b).solution, [(3, 4), (3, 2)]),
-        (lambda a, b: torch.linalg.lstsq(a, b, driver="gels").residuals, [(4, 3), (4, 2)]),
-    ],
-)
-@pytest.mark.parametrize("mode", [contextlib.nullcontext, NoComplexDtypes])
-def test_derivatives(function, shapes, mode):
-    inputs = [random_complex(*shape, seed=i) for i, shape in enumerate(shapes)]
-    gradients = []
-    for made, context in ((inputs, contextlib.nullcontext()), (split(inputs), mode())):
-        made = [x.detach().requires_grad_() for x in made]
-        result = function(*made)
-        with context:  # on the device, the derivative needs no native complex tensor
-            (result.abs() * random(*result.shape)).sum().backward()
-        gradients.append([native(x.grad) for x in made])
-    for gradient, expected in zip(*gradients[::-1], strict=True):
-        near(gradient, expected, sums(4 * STEPS, expected.dtype))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from tests.refusals import called, refused
 from tests.tolerances import near, sums
 from tests.trnfft.complex.comparison import assert_same, split
-from tests.trnfft.samples import native, random, random_complex
+from tests.trnfft.samples import native, random_complex
 from trnfft import ComplexTensor
 
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv]
@@ -180,30 +180,6 @@ def test_operators_are_seen_by_modes_of_functions(apply):
         apply(z, z)
         apply(2.0, z)
     assert len(mode.names) >= 2
-
-
-@pytest.mark.parametrize("apply", OPERATORS)
-def test_operators_follow_parts_that_were_written(apply):
-    weight = torch.tensor([2.0, 3.0], requires_grad=True)
-    z = ComplexTensor(torch.ones(2), torch.ones(2))
-    z.real = weight * 1
-    other = torch.complex(weight, torch.ones(2))
-    for result, expected in (
-        (apply(z, 2 + 1j), apply(other, 2 + 1j)),
-        (apply(z, z), apply(other, other)),
-    ):
-        (gradient,) = torch.autograd.grad(result.real.sum(), weight, retain_graph=True)
-        (right,) = torch.autograd.grad(expected.real.sum(), weight, retain_graph=True)
-        assert_same(gradient, right)
-
-
-def test_results_share_no_memory_with_operands():
-    x = split(random_complex(3))
-    before = x.clone()
-    for result in (x + 1, x - torch.zeros(3), 1 * x):
-        result.real.zero_()
-        result.imag.zero_()
-    assert_same(x, before.to_complex())
 
 
 def test_numbers_beyond_the_dtype_are_infinite_as_in_torch():
@@ -377,22 +353,6 @@ def test_to():
 # Derivatives
 
 
-def parts(*shape, seed):
-    """Returns a real and an imaginary part as leaves."""
-    return [random(*shape, seed=seed + i).requires_grad_() for i in range(2)]
-
-
-@pytest.mark.parametrize("apply", OPERATORS)
-def test_arithmetic_is_twice_differentiable(apply):
-    def function(a_real, a_imag, b_real, b_imag):
-        result = apply(ComplexTensor(a_real, a_imag), ComplexTensor(b_real, b_imag))
-        return result.real, result.imag
-
-    inputs = [*parts(3, seed=1), *parts(2, 1, seed=3)]
-    assert torch.autograd.gradcheck(function, inputs)
-    assert torch.autograd.gradgradcheck(function, inputs)
-
-
 def test_attributes_are_copied_as_of_any_tensor():
     x = split(random_complex(2))
     x.note = ["a"]
@@ -437,15 +397,6 @@ def test_functions_far_from_the_range_of_numbers():
         result, expected = (getattr(torch, name)(x) for x in (split(z[:4]), z[:4]))
         assert_same(result, expected)
     assert_same(split(z[4:]).exp(), z[4:].exp())
-
-
-def test_numbers_of_functions_that_mix_them():
-    z, index = random_complex(3), torch.tensor([0, 2])
-    expected = z.index_add(0, index, z[:2], alpha=2j)
-    assert_same(split(z).index_add(0, index, split(z[:2]), alpha=2j), expected)
-    assert_same(torch.nan_to_num(split(z)), torch.nan_to_num(z))
-    native = torch.zeros(2, dtype=z.dtype)
-    assert torch.equal(native.fill_(split(z[0])), z[:1].expand(2))
 
 
 test_what_is_refused = refused(

@@ -172,19 +172,6 @@ def test_padding_in_every_mode(n, m, padding, extend, mode):
 
 
 @pytest.mark.parametrize("padding", convolution.PADDINGS)
-def test_padding_of_complex_input(padding):
-    x, h = random(2, 7, dtype=torch.complex128), random(1, 4)
-    parts = [convolve(part, h, "same", -1, padding) for part in (x.real, x.imag)]
-    near(convolve(x, h, "same", -1, padding), torch.complex(*parts), tolerance(x, h))
-
-
-@both
-@modes
-def test_kernels(function, mode):
-    assert_as_scipy(function, single(3, 100), single(1, 9, seed=1), mode, (1,), "nki-sim")
-
-
-@pytest.mark.parametrize("padding", convolution.PADDINGS)
 def test_kernels_with_paddings(padding):
     x, h = single(9, 12), single(3, 4, seed=1)
     expected = convolve(x.double(), h.double(), "same", padding=padding)

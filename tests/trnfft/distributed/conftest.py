@@ -19,11 +19,3 @@ def two(tmp_path_factory):
     processes = Processes(2, tmp_path_factory.mktemp("two"))
     yield processes
     processes.close()
-
-
-@pytest.fixture(scope="package")
-def eight(tmp_path_factory):
-    """Eight processes."""
-    processes = Processes(8, tmp_path_factory.mktemp("eight"))
-    yield processes
-    processes.close()

@@ -201,28 +201,3 @@ def test_filters_split_along_other_dimensions_of_the_mesh_are_refused(four):
         for kind, text in found:
             assert kind == "NotImplementedError"
             assert "argument 'filter' has the placements" in text and "redistribute" in text
-
-
-def compiled(rank):
-    """Fails unless compiled calls and their gradients are as those that are not compiled."""
-    import trnfft
-
-    case = Case("", (9, 6, 5), (2,), (0,), **REAL)
-    taps = torch.randn(1, 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    out = cases.placements_of((1,))
-    calls = {
-        "convolve": lambda x, h: trnfft.convolve(x, h, "same"),
-        "along one dimension": lambda x, h: trnfft.convolve(x, h[:, :1], dims=-1),
-        "distributed.convolve": lambda x, h: trnfft.distributed.convolve(x, (1 + 2j) * h).real,
-        "fftn": lambda x, h: trnfft.distributed.fftn(x * h.sum()).real,
-        "rfftn": lambda x, h: trnfft.distributed.rfftn(x * h.sum(), out_placements=out).imag,
-    }
-    for name, call in calls.items():
-        x = cases.spread(cases.sample(case), case).requires_grad_()
-        cases.compiled(call, [x, taps.clone().requires_grad_()], tolerance(x, 2), name)
-
-
-@pytest.mark.slow
-def test_compiled(two):
-    """Slow, as two processes load torch's compiler."""
-    two.run(compiled)

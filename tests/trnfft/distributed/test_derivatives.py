@@ -89,32 +89,3 @@ def test_first_and_second(four, case):
 def test_in_chunks(four, chosen):
     """Of slabs, of one dimension, and of a copy along the other dimension of the mesh."""
     four.run(check, chosen, 3)
-
-
-def compiled(rank, name, shape, dim, chunks):
-    """The collectives of a compiled transform."""
-    import trnfft
-
-    case = Case(name, shape, (4,), (dim,), is_complex=False)
-    x = cases.spread(cases.sample(case), case).requires_grad_()
-    with chunked.in_chunks(chunks):
-        return cases.compiled(getattr(trnfft, name), [x], transforms(x.numel(), 4, "float64"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "shape", "dim", "exchanges", "chunks"),
-    [
-        ("rfft", (8, 6), 0, 0, None),
-        ("dct", (8, 6), 0, 0, None),
-        ("fftn", (8, 6), 0, 2, None),
-        ("fft", (64,), 0, 3, None),
-        ("fftn", (8, 8, 6), 0, 4, 2),
-        ("fft", (64,), 0, 6, 2),
-    ],
-)
-def test_compiled(four, name, shape, dim, exchanges, chunks):
-    """Slow, as four processes load torch's compiler."""
-    for collectives in four.run(compiled, name, shape, dim, chunks):
-        # Forward and backward, which this collects both.
-        assert collectives == ["all_to_all_single"] * 2 * exchanges

@@ -455,6 +455,10 @@ def compiled(rank, chosen):
 def test_compiled(two):
     """Slow, as it loads torch's compiler."""
     chosen = [
+        ("fft", 1, ""),
+        ("rfft", 0, ""),
+        ("fftn", 1, ""),
+        ("convolve", 2, ""),
         ("dct 1", 1, ""),
         ("stft", 1, ""),
         ("fht", 2, ""),

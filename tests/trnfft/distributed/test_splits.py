@@ -1,6 +1,5 @@
 """Dimensions split by several mesh dimensions, dimensions by number, and impossible splits."""
 
-import random
 from functools import partial
 
 import pytest
@@ -192,17 +191,6 @@ def test_refusals(four):
             )
 
 
-def differing(rank):
-    """A function for which the last process has another argument; the text of the error."""
-    case = Case("", (8, 6), (4,), (1,), is_complex=False)
-    return cases.text_of(lambda: trnfft.dct(cases.spread(cases.sample(case), case), 1 + rank // 3))
-
-
-def test_differences_are_named_on_all(four):
-    for kind, text in four.run(differing):
-        assert kind == "RuntimeError" and "function" in text and "on rank 3" in text, text
-
-
 def trained(rank, dim, form):
     """Fails unless the result and the running averages of a batch are as by one process."""
     from torch.distributed.tensor import distribute_module
@@ -237,75 +225,3 @@ def test_bytes_exchanged(four, mesh, placements, exchanges):
         assert sent == [CUBE] * exchanges
         compared = counts.pop("c10d.alltoall_base_")
         assert compared == len(mesh) and sum(counts.values()) == exchanges
-
-
-def random_case(generator):
-    """A call with its name, input, mesh, placements and arguments."""
-    name = generator.choice(
-        ["dctn", "idst", "czt", "fftshift", "oaconvolve", "stft", "istft", "fht"]
-    )
-    ndim = {"stft": 2, "istft": 3}.get(name) or generator.randint(1, 4)
-    shape = [generator.randint(2, 11) for _ in range(ndim)]
-    if name == "stft":
-        shape[-1] = generator.randint(16, 40)
-    if name == "istft":
-        shape[-2] = 5
-    mesh = generator.choice([(4,), (2, 2)])
-    placements = tuple(generator.choice([*range(ndim), *range(ndim), "R", "P"]) for _ in mesh)
-    axis = generator.randint(-ndim, ndim - 1)
-    arguments = {
-        "dctn": ((generator.randint(1, 4), None, generator.sample(range(ndim), (ndim + 1) // 2)),),
-        "idst": ((generator.randint(1, 4), generator.randint(2, 12), axis),),
-        "czt": ((generator.randint(1, 9), 0.95 + 0.3j, 1, axis),),
-        "fftshift": ((axis,),),
-        "oaconvolve": ((TAPS, "same", -1), (TAPS, "full", -1), (TAPS, "valid", -1)),
-        "stft": ((8, 3), (7, 2, None, None, False)),
-        "istft": ((8, 2),),
-        "fht": ((0.1, 0.5),),
-    }[name]
-    is_complex = name == "istft" or name != "fht" and generator.random() < 0.4
-    form = generator.choice(["native", "joined", "parts"])
-    case = Case(name, tuple(shape), mesh, placements, {}, is_complex, form=form)
-    return case, generator.choice(arguments)
-
-
-TAPS = torch.tensor([1.0, -2.0], dtype=torch.float64)
-
-
-def called(case, arguments, x):
-    if case.name == "czt":
-        *arguments, axis = arguments
-        return trnfft.czt(x, *arguments, axis=axis)
-    return getattr(trnfft, case.name)(x, *arguments)
-
-
-def check_random(rank, chosen):
-    """For each case whether there is another dimension; fails unless the result is right then."""
-    found = []
-    for case, arguments in chosen:
-        x = cases.sample(case)
-        wanted, given = called(case, arguments, x), cases.spread(x, case)
-        try:
-            y, counts = cases.counted(lambda: called(case, arguments, given))  # noqa: B023
-        except NotImplementedError as error:
-            assert "there is no dimension" in str(error), case
-            found.append(False)
-            continue
-        assert not cases.gathers(counts), case
-        part = y.real if y.is_complex() else y
-        split = [p for p in case.placements if p not in ("R", "P")]
-        assert sum(p.is_shard() for p in part.placements) == len(split), (case, part.placements)
-        points = max(x.numel(), trnfft.as_native(wanted).numel())
-        cases.compare(y, wanted, transforms(4 * points, 6, "float64"), message=str(case))
-        found.append(True)
-    return found
-
-
-@pytest.mark.slow
-def test_random(four):
-    """Slow, as it is hundreds of cases."""
-    generator = random.Random(0)
-    chosen = [random_case(generator) for _ in range(250)]
-    done = four.run(check_random, chosen)
-    assert done == [done[0]] * 4
-    assert sum(done[0]) > 150

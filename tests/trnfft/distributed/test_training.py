@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import trnfft
+from tests import sweeps
 from tests.tolerances import sums, together, transforms
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import mesh_of
@@ -131,10 +132,13 @@ def count(model):
 
 
 @pytest.mark.weekly
-@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("wrap", "kinds"),
-    [(ddp, ("native", "joined")), (fsdp2, ("native",)), (fsdp1, ())],
+    [
+        (ddp, ("native", "joined")),
+        sweeps.whole(fsdp2, ("native",)),
+        sweeps.whole(fsdp1, ()),
+    ],
 )
 def test_as_one_process(four, wrap, kinds):
     four.run(check, wrap, kinds)

@@ -1,5 +1,6 @@
 """BlockCirculantLinear compared with dense layers, its computation, and the data that it keeps."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -117,22 +118,6 @@ def test_block_sizes(block_size, backend):
         assert_as_dense(layer, single(3, block_size + 5))
 
 
-@sweeps.some("backend", ["torch", "matmul"], ["matmul"])
-@pytest.mark.parametrize("shape", [(1, 2, 4), (2, 1, 3), (1, 1, 1), (1, 1, 2)])
-def test_derivatives(shape, backend):
-    p, q, k = shape
-    given = [random(2, q * k), random(p, q, k), random(p * k)]
-    with trnfft.backend(backend):
-        given = [x.requires_grad_() for x in given]
-        assert torch.autograd.gradcheck(block_circulant_product, given)
-        assert torch.autograd.gradgradcheck(block_circulant_product, given, fast_mode=True)
-        assert torch.autograd.gradcheck(block_circulant_product, (*given[:2], None))
-        squares = given[:2]  # of which the product has a gradient, too
-        assert torch.autograd.gradgradcheck(
-            lambda *x: block_circulant_product(*x).square(), squares
-        )
-
-
 @pytest.mark.parametrize("frozen", ["input", "weight", "bias"])
 def test_frozen_tensors_get_no_gradient(frozen):
     layer = BlockCirculantLinear(6, 8, 4, **F64)
@@ -178,23 +163,25 @@ def test_a_first_layer_makes_no_gradient_of_its_input(monkeypatch):
     assert counts == {"rfft": 5 * 3, "irfft": 3 * 4}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("backend", ["torch", "matmul"])
-@pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1)])
+@pytest.mark.parametrize(
+    "backend, dtype",
+    [*itertools.product(["torch", "matmul"], [torch.float32, torch.float64]), ("nki-sim", None)],
+)
+@pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1), (1024, 4, 4, 4)])
 def test_spectra_are_all_that_is_saved(shape, backend, dtype):
     rows, features_in, features_out, k = shape
     layer = BlockCirculantLinear(features_in, features_out, k, dtype=dtype)
-    x = random(rows, features_in, dtype=dtype).requires_grad_()
     saved = []
-    with (
-        trnfft.backend(backend),
-        torch.autograd.graph.saved_tensors_hooks(
-            lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
-        ),
-    ):
-        layer(x)
-    assert sum(x.untyped_storage().nbytes() for x in saved) == layer.saved_bytes(rows, dtype)
-    assert {tuple(x.shape[1:3]) for x in saved} == {(2, k // 2 + 1)}
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
+    )
+    with trnfft.backend(backend), hooks:
+        x = random(rows, features_in, dtype=dtype or torch.float32)
+        layer(x.requires_grad_(backend != "nki-sim"))
+        expected = layer.saved_bytes(rows, dtype or torch.float32)
+    assert sum(x.untyped_storage().nbytes() for x in saved) == expected
+    of_transforms = layer.saved_bytes(rows, dtype or torch.float32)  # outside of the block
+    assert expected <= (1.02 if backend == "nki-sim" else 1) * of_transforms
 
 
 @pytest.mark.parametrize("of_x", [True, False])
@@ -206,16 +193,6 @@ def test_spectra_for_gradients_that_nobody_wants_are_not_saved(of_x):
     ):
         block_circulant_product(x, weight)
     assert shapes == [(2, 2, 3, 5 if of_x else 3)]
-
-
-def test_the_backward_direction_takes_saved_spectra():
-    layer, x = BlockCirculantLinear(16, 16, 4, **F64), random(3, 16).requires_grad_()
-    y = layer(x)
-    with torch.no_grad():
-        layer.weight.data.zero_()  # goes unnoticed by autograd, and nobody reads it
-        x.data.zero_()
-    y.sum().backward()
-    assert x.grad.abs().min() > 0 and layer.weight.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize("features", [(12, 8), (13, 9), (3, 5), (1, 7)])
@@ -290,13 +267,6 @@ def test_forward_mode(backend):
         near(found, expected, together(tolerance, tolerance))
 
 
-def test_gradients_of_each_row():
-    layer, x = BlockCirculantLinear(12, 8, 4, **F64), random(3, 5, 12)
-    loss = torch.func.grad(lambda w, x: block_circulant_product(x, w).square().sum())
-    each = torch.func.vmap(loss, (None, 0))(layer.weight.detach(), x)
-    near(each[1], loss(layer.weight.detach(), x[1]), product_tolerance(layer, x.dtype, 6))
-
-
 def test_vectorized_jacobians_name_what_works():
     layer, x = BlockCirculantLinear(12, 8, 4), single(12)
     with pytest.raises(NotImplementedError, match=r"'vectorize'.*torch\.func\.jacrev"):
@@ -305,19 +275,16 @@ def test_vectorized_jacobians_name_what_works():
 
 def test_conversion_of_a_model():
     shared = nn.Linear(16, 16)
-    model = nn.Sequential(shared, nn.ReLU(), nn.Sequential(shared, nn.Linear(16, 3)))
+    model = nn.Sequential(
+        shared, nn.ReLU(), nn.Sequential(shared, nn.Linear(16, 3)), nn.Linear(4, 4)
+    )
     attention = nn.MultiheadAttention(16, 2)
     assert convert_linear(model, 4) is model
     assert isinstance(model[0], BlockCirculantLinear) and model[0] is model[2][0]
     assert type(model[2][1]) is nn.Linear  # fewer features than a block
+    assert isinstance(model[3], BlockCirculantLinear)  # as many
     assert isinstance(convert_linear(attention, 4).out_proj, nn.Linear)
     assert isinstance(convert_linear(shared, 4), BlockCirculantLinear)
-
-
-def test_layers_as_small_as_a_block_are_converted():
-    model = nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 8), nn.Linear(8, 7))
-    kinds = [type(layer) for layer in convert_linear(model, 8)]
-    assert kinds == [BlockCirculantLinear, BlockCirculantLinear, nn.Linear]
 
 
 def test_conversion_of_a_transformer():
@@ -396,21 +363,6 @@ def test_kernels_under_vmap_over_any_dimension(in_dims):
     with trnfft.backend("nki-sim"):
         actual = torch.func.vmap(block_circulant_product, in_dims)(x, weight)
     near(actual, expected, together(transforms(4, 3), sums(4)))
-
-
-@pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1), (1024, 4, 4, 4)])
-def test_spectra_are_all_that_kernels_save(shape):
-    rows, features_in, features_out, k = shape
-    layer = BlockCirculantLinear(features_in, features_out, k)
-    saved = []
-    hooks = torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
-    )
-    with trnfft.backend("nki-sim"), hooks:
-        layer(single(rows, features_in))
-        expected = layer.saved_bytes(rows)
-    assert sum(x.untyped_storage().nbytes() for x in saved) == expected
-    assert expected <= 1.02 * layer.saved_bytes(rows)  # of the transforms, on another backend
 
 
 # Spectra of 1024 rows, of x or of the weight, have gaps.

@@ -6,6 +6,7 @@ import torch
 
 import trnfft
 from tests.definitions import triangles
+from tests.fuzz.layers import LAYERS
 from tests.refusals import called, refused
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import BACKENDS, native, random, single
@@ -43,16 +44,23 @@ def test_mel_spectrogram(backend):
     near(actual, expected, MEL)
 
 
-@pytest.mark.parametrize("power", [1, 2, 3, None])
-def test_powers(power):
-    x = random(3, 100)
-    expected = torch.stft(
-        x, 32, 16, window=torch.hann_window(32, dtype=torch.float64), return_complex=True
-    )
-    layer = Spectrogram(32, power=power, wkwargs=dict(dtype=torch.float64))
-    expected = expected if power is None else expected.abs() ** power
+SPECTROGRAMS = [
+    *[dict(power=power) for power in (1, 2, 3, None)],
+    dict(win_length=24, hop_length=6, pad=7),
+    dict(normalized=True),
+    dict(normalized="window", pad_mode="constant"),
+    dict(normalized="frame_length", power=None),
+    dict(power=0.5, onesided=False, center=False),
+    dict(window_fn=torch.kaiser_window),
+]
+
+
+@pytest.mark.parametrize("options", SPECTROGRAMS, ids=str)
+def test_arguments_of_a_spectrogram(options):
+    x = single(3, 100)
+    expected = LAYERS["nn.Spectrogram"].reference(x.double(), 32, **options)
     # Powers multiply errors by at most 3.
-    near(layer(x), expected, 3 * transforms(32, 2, x.dtype))
+    near(Spectrogram(32, **options)(x), expected, 3 * transforms(32, 2))
 
 
 @pytest.mark.parametrize("normalized", [False, True, "window", "frame_length"])

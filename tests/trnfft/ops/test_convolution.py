@@ -220,13 +220,6 @@ def test_functional_transforms_of_the_kernels(kind, transform):
         near(run(*CONVOLUTIONS[kind]), expected, 16 * transforms(144))
 
 
-def test_vmap_of_several_rows_by_one_filter():
-    x, h = single(3, 2, 12), torch.fft.rfft(single(12, seed=1))
-    operator = torch.ops.trnfft.convolve_rows
-    y = torch.func.vmap(lambda x: operator(x, h.real, h.imag, 12, 12, "nki-sim"))(x)
-    near(y, torch.fft.irfft(torch.fft.rfft(x.double()) * h, 12), transforms(12, 2))
-
-
 @sweeps.some(
     "channels, padding",
     [(channels, padding) for channels in (1, 3) for padding in ("zero", "mirror")],

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch._dynamo import lookup_backend
 
-import nki_sim
 import trnfft
 from nki_sim import hardware
 from tests import sweeps
@@ -174,17 +173,3 @@ def test_compiled_vmap_and_dynamic_shapes(name):
         many = torch.func.vmap(layer)
         many = torch.compile(many, fullgraph=True, dynamic=True, backend="aot_eager")
         near(many(torch.stack([2 * x, x]))[1], expected, tolerance(x))
-
-
-@sweeps.some("name", LAYERS, ["spectral, one axis"])
-def test_patched_torch_leaves_them_working(name):
-    layer, x = layer_and_input(name)
-    layer.requires_grad_(False)
-    expected = exact(layer, x)
-    torch.compiler.reset()
-    with trnfft.backend("nki-sim"), trnfft.patch_torch():
-        with nki_sim.record() as timeline:
-            near(layer(x), expected, tolerance(x))
-        assert timeline.launches == 1
-        run = torch.compile(layer, fullgraph=True, backend="aot_eager")
-        near(run(x), expected, tolerance(x))

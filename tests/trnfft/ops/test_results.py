@@ -112,42 +112,6 @@ def test_results_of_layers_can_be_edited(name, backend):
     near(x.grad, same.grad, together(transforms(2 * x.numel(), 4), sums(8)))
 
 
-@pytest.mark.weekly
-@sweeps.some(
-    "name, backend, shape, how",
-    itertools.product(
-        ["fft", "rfft", "irfft", "planned", "fft of first", "fftn"],
-        BACKENDS,
-        [(8,), (1, 8)],
-        ["compiled", "exported"],
-    ),
-    [
-        ("rfft", "matmul", (1, 8), "compiled"),
-        ("irfft", "nki-sim", (8,), "exported"),
-        ("planned", "nki-sim", (1, 8), "exported"),
-        ("fft of first", "nki-sim", (8,), "compiled"),
-        ("fftn", "matmul", (8,), "exported"),
-    ],
-)
-def test_one_row_is_compiled_and_exported(name, backend, shape, how):
-    class Module(torch.nn.Module):
-        def forward(self, x):
-            y = TRANSFORMS[name](x)
-            return (y.real, y.imag) if y.is_complex() else (y,)
-
-    x = single(*shape)
-    expected = Module()(x.double())
-    with trnfft.backend(backend):
-        if how == "compiled":
-            torch._dynamo.reset()
-            found = torch.compile(Module(), backend="aot_eager", fullgraph=True)(x)
-        else:
-            found = torch.export.export(Module(), (x,)).module()(x)
-    all_near(found, expected, transforms(16))
-    if how == "compiled" and backend != "torch":  # of a native tensor these are views
-        assert_fresh(found, x)
-
-
 def traced(run, *inputs):
     return torch.jit.trace(run, inputs or (single(4, 8),), check_trace=False)
 
@@ -249,14 +213,6 @@ def test_a_traced_layer_has_its_gradients(backend):
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
-def test_traces_have_factors_in_float64():
-    with trnfft.backend("matmul"):
-        trace = traced(lambda x: trnfft.ifft(x).real)
-        x = single(2, 9).double()
-        near(trace(x), trnfft.ifft(x).real, transforms(9, 2, "float64"))
-
-
-@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 @pytest.mark.parametrize("name", ["convolve", "convolve same", "convolve circular", "oaconvolve"])
 def test_traces_of_convolutions_refuse_other_lengths(name, backend):
@@ -275,29 +231,6 @@ def test_torch_leaves_no_lazy_sign(name):
     for part in parts_of(TRANSFORMS[name](x)):
         assert not part.is_neg() and not part.is_conj()
         assert part.numpy().tolist() == np.asarray(part).tolist() == part.tolist()
-
-
-@pytest.mark.parametrize("name", ["ifft", "ihfft"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_functional_derivatives(name, backend):
-    def energies(x):
-        y = getattr(trnfft, name)(x)
-        return y.real**3 + y.imag**3
-
-    x = single(4)
-    with trnfft.backend(backend):
-        values = torch.vmap(energies)(x[None].expand(3, -1))
-        row = x.clone().requires_grad_()
-        rows = [torch.autograd.grad(e, row, retain_graph=True)[0] for e in energies(row)]
-        jacobian = torch.func.jacfwd(energies)(x)
-        hessian = torch.func.hessian(lambda x: energies(x).sum())(x)
-    matrix = getattr(torch.fft, name)(torch.eye(4, dtype=torch.float64))
-    a, b = matrix.real, matrix.imag
-    real, imag = x.double() @ a, x.double() @ b
-    near(values, (real**3 + imag**3)[None].expand(3, -1), transforms(4, 9))
-    for found in (torch.stack(rows), jacobian):
-        near(found, 3 * (real**2 * a + imag**2 * b).T, transforms(4, 9))
-    near(hessian, 6 * ((real * a) @ a.T + (imag * b) @ b.T), transforms(4, 9))
 
 
 def test_planned_order_of_many_rows_is_fresh():
