@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import re
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,33 @@ def recorded(kernel: Callable[..., Any], *arrays: Any) -> nki_sim.Timeline:
     with nki_sim.record() as timeline:
         nki_sim.simulate(kernel)(*arrays)
     return timeline
+
+
+def blocks(text: str) -> dict[str, str]:
+    """The indented lines below each line of a text that is not indented."""
+    found = (block.partition("\n") for block in re.split(r"\n+(?=\S)", text.strip()))
+    return {heading: textwrap.dedent(code) for heading, _, code in found}
+
+
+def kernel_of(code: str, names: dict[str, Any], parameters: str = "") -> Any:
+    """The kernel of these lines, in which the names are known."""
+    scope = dict(names)
+    exec(f"def kernel({parameters}):\n" + textwrap.indent(code, "    "), scope)
+    return scope["kernel"]
+
+
+CHOICE = re.compile(r"\{\s*([^{}|]+?)\s*\|\s*([^{}|]+?)\s*\}")
+
+
+def broken(code: str) -> str:
+    """Code with the first part of each ``{broken | legal}``."""
+    assert CHOICE.search(code)
+    return CHOICE.sub(r"\1", code)
+
+
+def legal(code: str) -> str:
+    """Code with the second part of each ``{broken | legal}``."""
+    return CHOICE.sub(r"\2", code)
 
 
 def line_of(file: str, mark: str) -> int:

@@ -7,6 +7,7 @@ that does not. Both run in strict mode, on trn1 unless a chip stands behind ``#`
 """
 
 import re
+import textwrap
 from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial
@@ -20,7 +21,7 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import NkiSimulationWarning, NkiValidationError
 from nki_sim.base import releases
 
-from .conftest import copied, index, refuses, sample, to_hbm
+from .conftest import broken, copied, index, kernel_of, legal, refuses, sample, to_hbm
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 s_, ERROR, SKIP = np.s_, nisa.oob_mode.error, nisa.oob_mode.skip
@@ -1121,7 +1122,6 @@ nisa.dma_copy: SBUF that DMA writes and that is live at once: at most 65536 byte
 """
 
 RULE = re.compile(r"(\S.*(?:\n  \S.*)?)\n((?: {4}.*\n?)+)")
-CHOICE = re.compile(r"\{\s*([^{}|]+?)\s*\|\s*([^{}|]+?)\s*\}")
 
 
 def rules():
@@ -1136,33 +1136,33 @@ def rules():
         accepted_on = re.search(r"accepted on (trn\d)", conditions)
         where = chip[0] if chip else "trn1", accepted_on and accepted_on[1]
         release = "0.6" if "NKI 0.6" in conditions else "0.7"
-        found.append(pytest.param(*message.split(": ", 2), code, *where, release, id=message))
+        found.append(
+            pytest.param(
+                *message.split(": ", 2), textwrap.dedent(code), *where, release, id=message
+            )
+        )
     return found
 
 
 @pytest.mark.parametrize("instruction, operand, match, code, chip, accepted_on, release", rules())
 def test_rule(instruction, operand, match, code, chip, accepted_on, release, monkeypatch):
-    def attempt(choice):
-        names = globals() | NAMES
-        exec("def kernel():\n" + CHOICE.sub(choice, code), names)
-        run(names["kernel"])
+    def attempt(code):
+        run(kernel_of(code, globals() | NAMES))
 
-    broken, legal = r"\1", r"\2"
-    assert CHOICE.search(code)
     monkeypatch.setenv(TARGET, chip)
     with nki_sim.strict(), releases.select(release):
         with pytest.raises(NkiValidationError) as caught:
-            attempt(broken)
+            attempt(broken(code))
         error = caught.value
         assert (error.instruction, error.operand) == (instruction, operand)
         assert match in error.rule
         text = str(error)
         assert text.startswith(f"{instruction}: {operand} is {error.value}, but ")
         assert text.endswith(error.rule)
-        attempt(legal)
+        attempt(legal(code))
         if accepted_on:
             monkeypatch.setenv(TARGET, accepted_on)
-            attempt(broken)
+            attempt(broken(code))
 
 
 @pytest.mark.lenient
@@ -1262,9 +1262,9 @@ def test_arguments_are_not_lists():
     def kernel(pair):
         return copied(pair[0])
 
-    for broken in ([array, array], ([array], array)):
+    for pair in ([array, array], ([array], array)):
         with pytest.raises(TypeError, match="pass a tuple"):
-            run(kernel, broken)
+            run(kernel, pair)
     assert run(kernel, (array, array)).shape == (4, 4)
 
 
