@@ -20,7 +20,7 @@ FOLDERS = (
 )
 
 
-def event_timing(tree: ast.AST) -> list[int]:
+def event_timing(tree):
     """Returns the lines that name an event's `elapsed_time`, or an `Event` of a module of torch."""
     found = []
     for node in ast.walk(tree):

@@ -4,21 +4,18 @@ Each body is checked in both releases of NKI. Code that only the parser of 0.6 r
 0.7.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import itertools
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from nki_sim.base import releases
-from nki_sim.lint import CONTESTED, RULES, Violation, lint
+from nki_sim.lint import CONTESTED, RULES, lint
 from nki_sim.lint.rules import rules_of, severity_of
 
 # What a test module may refer to. The linter reads source, so `nl` needs no real content.
@@ -146,10 +143,10 @@ counter = itertools.count()
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Callable[[str], ModuleType]:
+def module(tmp_path):
     """Return a function that writes source to a file, after PREAMBLE, and imports it."""
 
-    def load(source: str) -> ModuleType:
+    def load(source):
         name = f"kernels_for_lint_{next(counter)}"
         path = tmp_path / f"{name}.py"
         path.write_text(PREAMBLE + textwrap.dedent(source))
@@ -162,7 +159,7 @@ def module(tmp_path: Path) -> Callable[[str], ModuleType]:
     return load
 
 
-def summary(violations: list[Violation]) -> list[tuple[str, str]]:
+def summary(violations):
     """(rule, text of the line) of every violation, so that tests need not count lines."""
     return [(v.rule, Path(v.file).read_text().splitlines()[v.line - 1]) for v in violations]
 
@@ -519,16 +516,16 @@ GOOD_BODIES = {
 }
 
 
-def kernel_source(body: str) -> str:
+def kernel_source(body):
     return "def kernel(x, n=4):\n" + textwrap.indent(body, "    ")
 
 
-def marked_line(source: str, otherwise: int) -> str:
+def marked_line(source, otherwise):
     lines = source.splitlines()
     return next((line for line in lines if line.endswith("#")), lines[otherwise])
 
 
-def check(module, source: str, rule: str, otherwise: int) -> None:
+def check(module, source, rule, otherwise):
     """A kernel breaks one rule at its marked line, in the releases that have the rule."""
     kernel = module(source).kernel
     for release in releases.RELEASES:
@@ -793,7 +790,7 @@ def test_api_names_are_known_by_any_alias(module):
 class Jitted:
     """Like what `nki.jit` returns: it holds the kernel under some attribute."""
 
-    def __init__(self, attribute: str, function: Callable):
+    def __init__(self, attribute, function):
         setattr(self, attribute, function)
 
     def __call__(self, *args):
@@ -857,7 +854,7 @@ def test_things_that_are_no_functions(thing):
 
 
 def test_a_kernel_without_source():
-    namespace: dict = {}
+    namespace = {}
     exec("def kernel(x):\n    return x", namespace)
     with pytest.raises(TypeError, match="cannot read the source of kernel"):
         lint(namespace["kernel"])

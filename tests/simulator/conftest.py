@@ -1,14 +1,10 @@
 """Helpers of the simulator's tests: they run a few instructions on tiles with given arrays."""
 
-from __future__ import annotations
-
 import contextlib
 import operator
 import re
 import textwrap
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +23,7 @@ NUMPY = {
         *("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
     )
 }
-ARITHMETIC: dict[str, Any] = {
+ARITHMETIC = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -43,7 +39,7 @@ ARITHMETIC: dict[str, Any] = {
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
-BITVEC: dict[str, Any] = {
+BITVEC = {
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
     "bitwise_xor": operator.xor,
@@ -51,14 +47,14 @@ BITVEC: dict[str, Any] = {
 
 
 @pytest.fixture
-def parsed() -> Iterator[None]:
+def parsed():
     """NKI 0.6, whose loops over registers NKI 0.7 has no longer."""
     with releases.select("0.6"):
         yield
 
 
 @pytest.fixture(autouse=True)
-def strict_simulator(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def strict_simulator(request, monkeypatch):
     """Default settings; reads of unwritten memory raise unless marked ``lenient``."""
     monkeypatch.delenv(TARGET, raising=False)
     monkeypatch.delenv("NKI_PRECISE_FP", raising=False)
@@ -73,33 +69,33 @@ def strict_simulator(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield
 
 
-def pytest_configure(config: Any) -> None:
+def pytest_configure(config):
     config.addinivalue_line("markers", "lenient: the simulator only warns of unwritten memory")
 
 
-def new(shape: tuple[int, ...], dtype: str = "float32", buffer: Any = None) -> Any:
+def new(shape, dtype="float32", buffer=None):
     """A fresh tile, in SBUF by default."""
     return nl.ndarray(shape, dtype, buffer or nl.sbuf)
 
 
-def tile(columns: int = 512, buffer: Any = None) -> Any:
+def tile(columns=512, buffer=None):
     """A fresh tile of float32 of all partitions."""
     return new((128, columns), "float32", buffer)
 
 
-def index(*values: int) -> Any:
+def index(*values):
     """Indices in SBUF, one a partition."""
     return nl.load(nl.shared_constant(np.array(values, np.int32).reshape(-1, 1)))
 
 
-def copied(x: Any) -> Any:
+def copied(x):
     """An output with the values of a tensor in HBM: the smallest kernel."""
     out = new(x.shape, x.dtype, nl.shared_hbm)
     nisa.dma_copy(out, x)
     return out
 
 
-def to_hbm(tile: Any) -> Any:
+def to_hbm(tile):
     """A new output tensor with the values of a tile or view."""
     if tile.buffer is nl.psum:
         copy = new(tile.shape, tile.dtype)
@@ -110,13 +106,13 @@ def to_hbm(tile: Any) -> Any:
     return out
 
 
-def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> Any:
+def run(body, *arrays, psum=()):
     """``body(*tiles)`` on tiles that hold ``arrays``; the values of the tiles it returns.
 
     Tiles are in SBUF; those whose positions are in ``psum`` are in PSUM.
     """
 
-    def kernel(*tensors: Any) -> Any:
+    def kernel(*tensors):
         tiles = []
         for position, tensor in enumerate(tensors):
             tile = nl.load(tensor)
@@ -131,20 +127,20 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
     return nki.simulate(kernel)(*arrays)
 
 
-def recorded(kernel: Callable[..., Any], *arrays: Any) -> nki_sim.Timeline:
+def recorded(kernel, *arrays):
     """The timeline of a run."""
     with nki_sim.record() as timeline:
         nki_sim.simulate(kernel)(*arrays)
     return timeline
 
 
-def blocks(text: str) -> dict[str, str]:
+def blocks(text):
     """The indented lines below each line of a text that is not indented."""
     found = (block.partition("\n") for block in re.split(r"\n+(?=\S)", text.strip()))
     return {heading: textwrap.dedent(code) for heading, _, code in found}
 
 
-def kernel_of(code: str, names: dict[str, Any], parameters: str = "") -> Any:
+def kernel_of(code, names, parameters=""):
     """The kernel of these lines, in which the names are known."""
     scope = dict(names)
     exec(f"def kernel({parameters}):\n" + textwrap.indent(code, "    "), scope)
@@ -154,46 +150,38 @@ def kernel_of(code: str, names: dict[str, Any], parameters: str = "") -> Any:
 CHOICE = re.compile(r"\{\s*([^{}|]+?)\s*\|\s*([^{}|]+?)\s*\}")
 
 
-def broken(code: str) -> str:
+def broken(code):
     """Code with the first part of each ``{broken | legal}``."""
     assert CHOICE.search(code)
     return CHOICE.sub(r"\1", code)
 
 
-def legal(code: str) -> str:
+def legal(code):
     """Code with the second part of each ``{broken | legal}``."""
     return CHOICE.sub(r"\2", code)
 
 
-def line_of(file: str, mark: str) -> int:
+def line_of(file, mark):
     """The line of a file that ends with a comment."""
     lines = Path(file).read_text("utf-8").splitlines()
     (found,) = [n for n, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
     return found
 
 
-def refuses(match: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+def refuses(match, function, *arguments, **settings):
     """``function(*arguments, **settings)`` breaks a rule whose message has this text."""
     with pytest.raises(RULE, match=match):
         function(*arguments, **settings)
 
 
-def written(
-    instruction: Callable[..., Any],
-    *operands: Any,
-    shape: tuple[int, ...] | None = None,
-    dtype: Any = None,
-    buffer: Any = None,
-    psum: tuple[int, ...] = (),
-    **settings: Any,
-) -> Any:
+def written(instruction, *operands, shape=None, dtype=None, buffer=None, psum=(), **settings):
     """What ``instruction(dst, *operands, **settings)`` writes. Operands that are arrays are tiles.
 
     Shape and dtype of ``dst`` are by default those of the first array.
     """
     arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
 
-    def body(*tiles: Any) -> Any:
+    def body(*tiles):
         rest = iter(tiles)
         given = [next(rest) if isinstance(one, np.ndarray) else one for one in operands]
         dst = new(shape or arrays[0].shape, dtype or arrays[0].dtype, buffer)
@@ -203,7 +191,7 @@ def written(
     return run(body, *arrays, psum=psum)
 
 
-def cast(values: Any, dtype: str) -> Any:
+def cast(values, dtype):
     """Round exact (float64) values to fp32, then to ``dtype``: nearest even, saturating ints."""
     values = np.asarray(values)
     if dtype == "bool":
@@ -217,7 +205,7 @@ def cast(values: Any, dtype: str) -> Any:
         return values.astype(np.float32).astype(target)
 
 
-def sample(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> Any:
+def sample(shape, dtype="float32", seed=0):
     """Random values that suit ``dtype``."""
     rng = np.random.default_rng(seed)
     target = NUMPY[dtype]
@@ -229,12 +217,12 @@ def sample(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> Any
     return rng.standard_normal(shape).astype(np.float32).astype(target)
 
 
-def wide(array: Any) -> Any:
+def wide(array):
     """The same values in float64."""
     return np.asarray(array).astype(np.float64)
 
 
-def assert_same(actual: Any, expected: Any) -> None:
+def assert_same(actual, expected):
     """Equal dtype, shape and values; NaN equals NaN."""
     assert actual.dtype == expected.dtype
     np.testing.assert_array_equal(wide(actual), wide(expected))

@@ -1,7 +1,5 @@
 """Budgets that timelines must keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

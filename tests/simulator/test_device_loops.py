@@ -7,8 +7,6 @@ of every iteration). Costs of instructions are computed as in test_timeline.py. 
 unless a test says otherwise.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

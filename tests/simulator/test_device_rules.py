@@ -3,8 +3,6 @@
 nki_sim/rules/device_rules.py has the sources of the rules.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

@@ -1,9 +1,5 @@
 """dma_compute: sums of tensors, gathers and scatters that add, and refused arguments."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,8 +10,8 @@ from tests.tolerances import near, sums
 from .conftest import new, refuses, sample, to_hbm, wide
 
 
-def total(*arrays: Any, dtype: str = "float32", **settings: Any) -> Any:
-    def kernel(*tensors: Any) -> Any:
+def total(*arrays, dtype="float32", **settings):
+    def kernel(*tensors):
         out = new(tensors[0].shape, dtype, nl.shared_hbm)
         given = {"srcs": list(tensors), "reduce_op": nl.add} | settings
         if callable(given["srcs"]):
@@ -27,7 +23,7 @@ def total(*arrays: Any, dtype: str = "float32", **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize("count", [1, 2, 16])
-def test_sums(count: int) -> None:
+def test_sums(count):
     arrays = [sample((8, 12), ("float32", "bfloat16")[i % 2], seed=i) for i in range(count)]
     expected = sum(wide(a) for a in arrays)
     near(total(*arrays), expected, sums(count))
@@ -48,15 +44,15 @@ def test_sums(count: int) -> None:
         ({"srcs": lambda x: [x, new((4, 4), buffer=nl.psum)]}, "PSUM"),
     ],
 )
-def test_refuses(settings: Any, match: str) -> None:
+def test_refuses(settings, match):
     refuses(match, total, sample((4, 4)), sample((4, 4)), **settings)
 
 
-def test_gather_adds_rows_to_a_tile() -> None:
+def test_gather_adds_rows_to_a_tile():
     table, start = sample((20, 6)), sample((4, 6), seed=1)
     rows = np.array([[3], [0], [19], [7]], np.uint32)
 
-    def kernel(table: Any, start: Any, rows: Any) -> Any:
+    def kernel(table, start, rows):
         dst, indices = nl.load(start), nl.load(rows)
         chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
         nisa.dma_compute(dst, [chosen, dst], nl.add)
@@ -67,11 +63,11 @@ def test_gather_adds_rows_to_a_tile() -> None:
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_scatter_adds_a_tile_to_rows(skip: bool) -> None:
+def test_scatter_adds_a_tile_to_rows(skip):
     table, added = sample((20, 6)), sample((4, 6), seed=1)
     rows = np.array([[3], [0], [40 if skip else 19], [7]], np.int32)
 
-    def kernel(table: Any, added: Any, rows: Any) -> Any:
+    def kernel(table, added, rows):
         tile, indices = nl.load(added), nl.load(rows)
         chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
         mode = nisa.oob_mode.skip if skip else nisa.oob_mode.error
@@ -84,8 +80,8 @@ def test_scatter_adds_a_tile_to_rows(skip: bool) -> None:
     np.testing.assert_array_equal(nki.simulate(kernel)(table.copy(), added, rows), expected)
 
 
-def test_indirect_sums_have_two_sources_one_of_them_the_target() -> None:
-    def kernel(table: Any, rows: Any, kind: int) -> Any:
+def test_indirect_sums_have_two_sources_one_of_them_the_target():
+    def kernel(table, rows, kind):
         dst, other = nl.zeros((4, 6), "float32"), nl.zeros((4, 6), "float32")
         indices = nl.load(rows)
         chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
@@ -106,8 +102,8 @@ def test_indirect_sums_have_two_sources_one_of_them_the_target() -> None:
         refuses(match, nki.simulate(kernel), sample((20, 6)), rows, kind)
 
 
-def test_a_sum_takes_as_long_as_copies_of_its_sources() -> None:
-    def kernel(a: Any, b: Any) -> Any:
+def test_a_sum_takes_as_long_as_copies_of_its_sources():
+    def kernel(a, b):
         dst, other = new((128, 2048)), new((128, 2048))
         nisa.dma_compute(dst, [a, b], nl.add)
         nisa.dma_copy(other, a)

@@ -1,7 +1,5 @@
 """The chip and the degree of LNC of launches, and the settings that select them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -6,11 +6,6 @@ NkiTensor.select and vector_select take their index on a view's dimension, so do
 ``vector_offset``. A ``scalar_offset`` of ``ap`` makes an address, which stays inside of the tensor.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -23,12 +18,12 @@ SKIP = nisa.oob_mode.skip
 DATA = sample((8, 6))
 
 
-def in_register(value: int) -> Any:
+def in_register(value):
     """The value in a register."""
     return nisa.register_alloc(value)
 
 
-VIEWS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[int], Any]]] = {
+VIEWS = {
     # What is read of an [8, 6] table, the last legal index, and the values there.
     "select of rows": (lambda t, i: t[2:6].select(0, i), 3, lambda i: DATA[2 + i]),
     "select of columns": (lambda t, i: t[:, 1:4].select(1, i), 2, lambda i: DATA[:, 1 + i]),
@@ -49,10 +44,10 @@ VIEWS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[int], Any]]] = 
 
 @pytest.mark.parametrize("hold", [index, in_register])
 @pytest.mark.parametrize("form", VIEWS)
-def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
+def test_an_index_stays_in_its_dimension(form, hold):
     view, last, values = VIEWS[form]
 
-    def kernel(table: Any, place: int, mode: Any) -> Any:
+    def kernel(table, place, mode):
         source = view(table, hold(place))
         tile = nl.full((1, source.size), 7.0, "float32")
         nisa.dma_copy(tile, source, oob_mode=mode)
@@ -72,8 +67,8 @@ def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
 
 @pytest.mark.parametrize("form", ["vector_select", "ap"])
 @pytest.mark.parametrize("scatter", [False, True])
-def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
-    def kernel(table: Any, rows: tuple[int, ...], mode: Any) -> Any:
+def test_rows_stay_in_their_view(form, scatter):
+    def kernel(table, rows, mode):
         part, where, tile = table[2:6], index(*rows), nl.full((2, 6), 7.0, "float32")
         rows_of = {
             "vector_select": lambda: part.vector_select(0, where),
@@ -100,10 +95,10 @@ def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
             assert_same(tile, np.stack([DATA[5], np.full(6, 7, np.float32)]))
 
 
-def test_an_access_ends_inside_of_the_tensor() -> None:
+def test_an_access_ends_inside_of_the_tensor():
     """The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst)."""
 
-    def kernel(table: Any, start: int) -> Any:
+    def kernel(table, start):
         tile = nl.load(table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
         return to_hbm(tile)
 
@@ -111,8 +106,8 @@ def test_an_access_ends_inside_of_the_tensor() -> None:
     refuses("end inside of the tensor", nki.simulate(kernel), DATA, 5)
 
 
-def test_on_chip_an_index_keeps_its_partition() -> None:
-    def kernel(table: Any, place: int, part: bool) -> Any:
+def test_on_chip_an_index_keeps_its_partition():
+    def kernel(table, place, part):
         tile = nl.load(table)
         view = tile.ap(
             [[6, 4], [1, 2]], 4 if part else 0, scalar_offset=index(place), indirect_dim=1
@@ -127,8 +122,8 @@ def test_on_chip_an_index_keeps_its_partition() -> None:
         refuses("out of bounds", nki.simulate(kernel), DATA, place, part)
 
 
-def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
-    def kernel(place: int) -> Any:
+def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions():
+    def kernel(place):
         tile, dst = nl.full((4, 5, 6), 1.0, "float32"), new((2, 6))
         nisa.tensor_copy(dst, tile[0:2].select(1, index(place)))
         return to_hbm(dst)
@@ -137,10 +132,10 @@ def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
     refuses("scalar_offset is 5, but it is out of bounds", nki.simulate(kernel), 5)
 
 
-def test_indirect_operands_of_a_matmul() -> None:
+def test_indirect_operands_of_a_matmul():
     x, y = sample((16, 3, 8)), sample((16, 2, 4), seed=1)
 
-    def kernel(x: Any, y: Any) -> Any:
+    def kernel(x, y):
         bank = new((8, 2, 4), "float32", nl.psum)
         i, stationary, moving = in_register(1), nl.load(x), nl.load(y)
         nisa.nc_matmul(bank.select(1, i), stationary.select(1, i), moving.select(1, i))
@@ -155,10 +150,10 @@ def test_indirect_operands_of_a_matmul() -> None:
     np.testing.assert_allclose(nki.simulate(kernel)(x, y), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_index_is_no_operand() -> None:
+def test_the_index_is_no_operand():
     """A predicated copy of a number to an indirect tile has no source but the number."""
 
-    def kernel() -> Any:
+    def kernel():
         tile, predicate = nl.zeros((4, 2, 3), "float32"), nl.ones((4, 3), "uint8")
         nisa.tensor_copy_predicated(tile.select(1, index(1)), 5.0, predicate)
         return to_hbm(tile)
@@ -167,8 +162,8 @@ def test_the_index_is_no_operand() -> None:
 
 
 @pytest.mark.parametrize("on_chip", [False, True])
-def test_registers_load_and_store_at_indirect_addresses(on_chip: bool) -> None:
-    def kernel(table: Any) -> Any:
+def test_registers_load_and_store_at_indirect_addresses(on_chip):
+    def kernel(table):
         out = nl.zeros((1, 4), "int32") if on_chip else nl.zeros((1, 4), "int32", nl.shared_hbm)
         source, held = nl.load(table) if on_chip else table, nisa.register_alloc()
         nisa.register_load(held, source.select(1, in_register(2)))
@@ -180,7 +175,7 @@ def test_registers_load_and_store_at_indirect_addresses(on_chip: bool) -> None:
     assert nki.simulate(kernel)(table).tolist() == [[0, 0, 0, 30]]
 
 
-REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], str]] = {
+REFUSED = {
     # Of an HBM table and an SBUF tile: what is refused, the nearest legal view, the rule.
     "reinterpreted rows": (  # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
         lambda t, s: t.view("int32").vector_select(0, index(0, 1)),
@@ -236,20 +231,20 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_views(case: str) -> None:
+def test_refused_views(case):
     broken, legal, rule = REFUSED[case]
 
-    def view(table: Any, make: Any) -> None:
+    def view(table, make):
         make(table, nl.load(table)[0:4])
 
     nki.simulate(view)(DATA, legal)
     refuses(rule, nki.simulate(view), DATA, broken)
 
 
-def test_an_indirect_tile_starts_at_a_quadrant() -> None:
+def test_an_indirect_tile_starts_at_a_quadrant():
     """As every tile of an engine does: an index does not move the partition."""
 
-    def kernel(start: int) -> None:
+    def kernel(start):
         tile = nl.zeros((128, 2, 4), "float32")
         nisa.memset(tile[start : start + 8].select(1, index(1)), 0)
 
@@ -257,10 +252,10 @@ def test_an_indirect_tile_starts_at_a_quadrant() -> None:
     refuses("8 partitions must start at one of", nki.simulate(kernel), 16)
 
 
-def test_an_output_is_no_indirect_view() -> None:
+def test_an_output_is_no_indirect_view():
     """Where the result lies must be known before the launch."""
 
-    def kernel(broken: bool) -> Any:
+    def kernel(broken):
         out = nl.zeros((4, 6), "float32", nl.shared_hbm)
         return out.select(0, in_register(1)) if broken else out
 

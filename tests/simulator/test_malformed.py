@@ -4,9 +4,6 @@ The types are those of the signatures and parameter texts in nki/api/nki/languag
 nki/api/nki/isa/__init__.py. Sizes, bounds, axes and strides are ints there, and never floats.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -20,12 +17,12 @@ X = np.ones((128, 64), np.float32)
 NAMED = "argument 'x' of kernel scaled"
 
 
-def tile() -> Any:
+def tile():
     return nl.ones((128, 64), nl.float32)
 
 
 # (the malformed call, what the message begins with)
-MALFORMED: list[tuple[Callable[[], Any], str]] = [
+MALFORMED = [
     (lambda: nl.ndarray(128, nl.float32), "nl.ndarray: shape is 128"),
     (lambda: nl.ndarray(None, nl.float32), "nl.ndarray: shape is None"),
     (lambda: nl.ndarray("ab", nl.float32), "nl.ndarray: shape is 'ab'"),

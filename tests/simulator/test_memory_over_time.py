@@ -1,7 +1,5 @@
 """SBUF, PSUM and transfers over the time of a launch, with the costs of test_timeline.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

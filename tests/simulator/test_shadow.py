@@ -4,10 +4,6 @@ Source: nki/guides/nki_simulator.rst, "Uninitialized Memory Detection". On the c
 contains data of earlier kernels, whatever has written the bytes beside it.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,7 +22,7 @@ SIZES = {"float32": 4, "bfloat16": 2, "uint8": 1}
 
 
 @st.composite
-def parts(draw: Any) -> tuple[str, slice]:
+def parts(draw):
     """A dtype, and some columns of 24 bytes in it."""
     dtype = draw(st.sampled_from(list(SIZES)))
     first = draw(st.integers(0, 24 // SIZES[dtype] - 1))
@@ -36,14 +32,14 @@ def parts(draw: Any) -> tuple[str, slice]:
 
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from(list(SIZES)), st.lists(parts(), max_size=6), parts())
-def test_bytes_are_counted_not_elements(made: str, writes: Any, read: Any) -> None:
+def test_bytes_are_counted_not_elements(made, writes, read):
     written = np.zeros(24, bool)
 
-    def bytes_of(part: Any) -> Any:
+    def bytes_of(part):
         dtype, columns = part
         return written.reshape(-1, SIZES[dtype])[columns]
 
-    def kernel() -> None:
+    def kernel():
         tile = new((4, 24 // SIZES[made]), made)
         for dtype, columns in writes:
             nisa.memset(tile.view(dtype)[:, columns], 0)
@@ -58,13 +54,13 @@ def test_bytes_are_counted_not_elements(made: str, writes: Any, read: Any) -> No
         refuses(UNWRITTEN, nki.simulate(kernel))
 
 
-def tensor(shape: tuple[int, ...], dtype: str) -> Any:
+def tensor(shape, dtype):
     """A tensor outside of a launch."""
     buffer = MemoryRegion.sbuf
     return NkiTensor(shape, dtype, Storage(shape, dtype, buffer, ""), buffer)
 
 
-def test_a_pattern_as_large_as_its_tile_may_leave_gaps() -> None:
+def test_a_pattern_as_large_as_its_tile_may_leave_gaps():
     """As many elements as the tile has, of which some overlap (``.ap`` in nki-aps.rst)."""
     tile = tensor((4, 8), "float32")
     overlapping = tile.ap([[8, 4], [1, 4], [1, 2]])
@@ -75,7 +71,7 @@ def test_a_pattern_as_large_as_its_tile_may_leave_gaps() -> None:
     assert shadow.marks(state, tile).tolist() == [[True] * 5 + [False] * 3] * 4
 
 
-def test_flags_become_finer_and_are_cleared() -> None:
+def test_flags_become_finer_and_are_cleared():
     tile = tensor((2, 4), "float32")
     state = shadow.marked(False, tile[:, 0:2])
     assert state.size == 8
@@ -87,7 +83,7 @@ def test_flags_become_finer_and_are_cleared() -> None:
     assert shadow.marked(state, tile, False) is False
 
 
-def test_a_mask_marks_its_elements() -> None:
+def test_a_mask_marks_its_elements():
     tile = tensor((2, 3), "float32")
     where = np.array([[True, False, True], [False, False, True]])
     state = shadow.marked(False, tile, where=where)
@@ -180,7 +176,7 @@ NAMES = globals() | {"SKIP": nisa.oob_mode.skip, "index": index, "to_hbm": to_hb
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_what_instructions_write_and_read(name: str) -> None:
+def test_what_instructions_write_and_read(name):
     code = KERNELS[name]
     refuses(UNWRITTEN, nki.simulate(kernel_of(broken(code), NAMES)))
     found = nki.simulate(kernel_of(legal(code), NAMES))()
@@ -188,10 +184,10 @@ def test_what_instructions_write_and_read(name: str) -> None:
         assert found.reshape(len(found), -1)[:, 0].tolist() == eval(expected)
 
 
-def test_matmuls_accumulate_on_bytes_that_matmuls_wrote() -> None:
+def test_matmuls_accumulate_on_bytes_that_matmuls_wrote():
     """nisa.nc_matmul: accumulation onto other PSUM is undefined; bf16 PSUM needs v4."""
 
-    def kernel(accumulate: bool) -> None:
+    def kernel(accumulate):
         ones, bank = nl.ones((32, 32), "bfloat16"), new((32, 32), "float32", nl.psum)
         nisa.nc_matmul(bank.view("bfloat16")[:, 0:32], ones, ones, accumulate=False)
         nisa.nc_matmul(bank, ones, ones, accumulate=accumulate)

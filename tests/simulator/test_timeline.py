@@ -10,8 +10,6 @@ each run in HBM and moves 17 bytes/ns on each of 16 engines, 263 in all. Its dat
 after the last byte.
 """
 
-from __future__ import annotations
-
 import gc
 from dataclasses import replace
 

@@ -1,9 +1,5 @@
 """tensor_scalar_reduce, tensor_scalar_cumulative, exponential, activate2, compared with NumPy."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -17,7 +13,7 @@ from .conftest import TARGET, new, refuses, run, sample, wide, written
 RESET, RESET_REDUCE, REDUCE, LOAD = (
     nisa.reduce_cmd[n] for n in ("reset", "reset_reduce", "reduce", "load_reduce")
 )
-NUMPY: dict[str, Any] = {
+NUMPY = {
     "add": np.add,
     "multiply": np.multiply,
     "maximum": np.maximum,
@@ -26,16 +22,16 @@ NUMPY: dict[str, Any] = {
 
 
 @pytest.fixture
-def trn3(monkeypatch: pytest.MonkeyPatch) -> None:
+def trn3(monkeypatch):
     monkeypatch.setenv(TARGET, "trn3")
 
 
 @pytest.mark.parametrize("reduction", NUMPY)
 @pytest.mark.parametrize("negate", [False, True])
-def test_tensor_scalar_reduce(reduction: str, negate: bool) -> None:
+def test_tensor_scalar_reduce(reduction, negate):
     data = sample((4, 3, 5))
 
-    def body(t: Any) -> Any:
+    def body(t):
         dst, total = new(t.shape), new((4, 1))
         nisa.tensor_scalar_reduce(
             dst, t, nl.multiply, 0.5, getattr(nl, reduction), total, reduce_res_negate=negate
@@ -48,10 +44,10 @@ def test_tensor_scalar_reduce(reduction: str, negate: bool) -> None:
     near(total, -expected if negate else expected, sums(16))
 
 
-def test_tensor_scalar_reduce_of_a_unary_operator_and_a_column() -> None:
+def test_tensor_scalar_reduce_of_a_unary_operator_and_a_column():
     data, column = sample((4, 6)), sample((4, 1), seed=1)
 
-    def body(t: Any, c: Any) -> Any:
+    def body(t, c):
         absolute, shifted = new(t.shape), new(t.shape, "bfloat16")
         first, second = new((4, 1)), new((4, 1))
         nisa.tensor_scalar_reduce(absolute, t, nl.abs, None, nl.maximum, first)
@@ -65,10 +61,10 @@ def test_tensor_scalar_reduce_of_a_unary_operator_and_a_column() -> None:
     near(second, (wide(data) - wide(column)).sum(axis=1, keepdims=True), sums(12))
 
 
-def test_tensor_scalar_reduce_goes_on_and_loads() -> None:
+def test_tensor_scalar_reduce_goes_on_and_loads():
     data, start = sample((4, 6)), sample((4, 1), seed=1)
 
-    def body(t: Any, s: Any) -> Any:
+    def body(t, s):
         dst, negative, chained, loaded = new(t.shape), new((4, 1)), new((4, 1)), new((4, 1))
         settings = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add}
         nisa.tensor_scalar_reduce(dst, t, **settings, reduce_res=negative, reduce_res_negate=True)
@@ -88,7 +84,7 @@ def test_tensor_scalar_reduce_goes_on_and_loads() -> None:
 @pytest.mark.parametrize(
     ("name", "start"), [("add", 0), ("subtract", 0), ("multiply", 1), ("maximum", -np.inf)]
 )
-def test_tensor_scalar_cumulative(name: str, start: float) -> None:
+def test_tensor_scalar_cumulative(name, start):
     data = sample((4, 3, 4))
     found = written(nisa.tensor_scalar_cumulative, data, nl.add, getattr(nl, name), 0.25)
     steps = wide(data).reshape(4, -1) + 0.25
@@ -99,10 +95,10 @@ def test_tensor_scalar_cumulative(name: str, start: float) -> None:
     near(found, expected.reshape(4, 3, 4), sums(16))
 
 
-def test_tensor_scalar_cumulative_continues_and_loads() -> None:
+def test_tensor_scalar_cumulative_continues_and_loads():
     data = sample((4, 6))
 
-    def body(t: Any) -> Any:
+    def body(t):
         first, second, third = new((4, 6)), new((4, 6)), new((4, 6))
         nisa.tensor_scalar_cumulative(first, t, nl.multiply, nl.add, 2.0)
         nisa.tensor_scalar_cumulative(second, t, nl.multiply, nl.add, 2.0, reduce_cmd=REDUCE)
@@ -115,10 +111,10 @@ def test_tensor_scalar_cumulative_continues_and_loads() -> None:
     near(third, exact + 10, sums(16))
 
 
-def test_exponential_is_a_softmax(trn3: None) -> None:
+def test_exponential_is_a_softmax(trn3):
     data = sample((8, 40)) * 5
 
-    def body(t: Any) -> Any:
+    def body(t):
         highest, first, second = new((8, 1)), new((8, 1)), new((8, 1))
         dst = new(t.shape, "bfloat16")
         nisa.tensor_reduce(highest, nl.maximum, t, axis=1)
@@ -133,14 +129,14 @@ def test_exponential_is_a_softmax(trn3: None) -> None:
     near(second, expected.sum(axis=1, keepdims=True) + 3, elementary() + sums(41))
 
 
-def busy(kernel: Any, instruction: str, *specs: Any) -> float:
+def busy(kernel, instruction, *specs):
     timeline = nki_sim.dry_run(kernel, *specs)
     return sum(e.end_ns - e.start_ns for e in timeline.events if e.instruction == instruction)
 
 
-def test_exponential_has_four_times_the_throughput_of_activation(trn3: None) -> None:
+def test_exponential_has_four_times_the_throughput_of_activation(trn3):
     @nki.jit
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         t, a, b = new(x.shape), new(x.shape), new(x.shape)
         out = new(x.shape, "float32", nl.shared_hbm)
         nisa.dma_copy(t, x)
@@ -167,17 +163,17 @@ STEPS = {
 
 
 @pytest.mark.parametrize("names", STEPS)
-def test_activate2_steps(names: tuple[str, str], trn3: None) -> None:
+def test_activate2_steps(names, trn3):
     data = sample((4, 6))
     steps = [getattr(nl, name) for name in names]
     found = written(nisa.activate2, nl.tanh, data, 2.0, 0.5, *steps)
     near(found, np.tanh(STEPS[names](wide(data))), sums(16))
 
 
-def test_activate2_reverses_reduces_and_takes_columns(trn3: None) -> None:
+def test_activate2_reverses_reduces_and_takes_columns(trn3):
     data, scale = sample((4, 6)), sample((4, 1), seed=1)
 
-    def body(t: Any, s: Any) -> Any:
+    def body(t, s):
         dst, total, largest = new(t.shape), new((4, 1)), new((4, 1))
         nisa.activate2(
             *(dst, nl.copy, t, s, 1.0, nl.multiply, nl.subtract),
@@ -214,10 +210,10 @@ REDUCING = {
 }
 
 
-def thrown_away(name: str, reads_it: bool = False, keeps: bool = True) -> Any:
+def thrown_away(name, reads_it=False, keeps=True):
     """The sums of an instruction whose elements all go to one place a partition."""
 
-    def body(t: Any) -> Any:
+    def body(t):
         sink, total = new((4, 1)), new((4, 1))
         nisa.memset(sink, 0.0)
         place = sink.ap([[1, 4], [0, 6]])
@@ -231,7 +227,7 @@ def thrown_away(name: str, reads_it: bool = False, keeps: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("name", REDUCING)
-def test_elements_may_be_thrown_away_beside_a_reduction(name: str, trn3: None) -> None:
+def test_elements_may_be_thrown_away_beside_a_reduction(name, trn3):
     data = wide(sample((4, 6)))
     values = {"activation_reduce": data**2, "tensor_scalar_reduce": 2 * data}.get(name)
     values = np.exp(data) if values is None else values
@@ -240,25 +236,25 @@ def test_elements_may_be_thrown_away_beside_a_reduction(name: str, trn3: None) -
     refuses("a broadcast view", thrown_away, name, keeps=False)
 
 
-def reduced(**settings: Any) -> Any:
+def reduced(**settings):
     usual = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add}
 
-    def instruction(dst: Any, t: Any) -> None:
+    def instruction(dst, t):
         given = {**usual, "reduce_res": new((4, 1)), **settings}
         nisa.tensor_scalar_reduce(dst, t, **given)
 
     return written(instruction, sample((4, 6)))
 
 
-def accumulated(dtype: str = "float32", op1: Any = nl.add) -> Any:
+def accumulated(dtype="float32", op1=nl.add):
     return written(nisa.tensor_scalar_cumulative, sample((4, 6), dtype), nl.add, op1, 1.0)
 
 
-def exponential(dtype: str = "float32", **settings: Any) -> Any:
+def exponential(dtype="float32", **settings):
     return written(nisa.exponential, sample((4, 6)), dtype=dtype, **settings)
 
 
-def activated(**settings: Any) -> Any:
+def activated(**settings):
     usual = {"op": nl.exp, "imm0": 1.0, "imm1": 0.0, "op0": nl.multiply, "op1": nl.add}
     return written(lambda dst, t: nisa.activate2(dst, data=t, **usual | settings), sample((4, 6)))
 
@@ -295,6 +291,6 @@ def activated(**settings: Any) -> Any:
         ("trn3", lambda: activated(op=nl.add), "must be an activation function"),
     ],
 )
-def test_what_is_refused(chip: str, call: Any, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(chip, call, match, monkeypatch):
     monkeypatch.setenv(TARGET, chip)
     refuses(match, call)

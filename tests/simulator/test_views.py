@@ -1,9 +1,6 @@
 """Views of NkiTensor, compared with NumPy's reshape, transpose and slicing."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,11 +18,11 @@ KINDS += ("broadcast", "split", "flatten", "reshape", "rearrange")
 QUICK = settings(max_examples=100, deadline=None)
 
 
-def counted(shape: tuple[int, ...]) -> Any:
+def counted(shape):
     return np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def dense(array: Any) -> bool:
+def dense(array):
     """Whether a NumPy view is row-major without gaps (sizes of one aside)."""
     step = array.itemsize
     for n, stride in zip(array.shape[::-1], array.strides[::-1], strict=True):
@@ -35,7 +32,7 @@ def dense(array: Any) -> bool:
     return True
 
 
-def step(draw: Any, view: Any, array: Any, first: int) -> tuple[Any, Any]:
+def step(draw, view, array, first):
     """One random view of both; ``first`` is the first dimension that may change freely."""
     ndim = array.ndim
     free = list(range(first, ndim))
@@ -96,7 +93,7 @@ def step(draw: Any, view: Any, array: Any, first: int) -> tuple[Any, Any]:
         return view.reshape(shape), other
     if kind == "rearrange" and len(free) > 1 and ndim < 5:
         inner = draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))
-        names: list[Any] = [f"d{i}" for i in range(ndim)]
+        names = [f"d{i}" for i in range(ndim)]
         source = [*names[:dim], ("outer", "inner"), *names[dim + 1 :]]
         others = [names[i] for i in free if i != dim]
         moved = tuple([*names[:first], "inner", *others, "outer"])
@@ -113,14 +110,14 @@ def step(draw: Any, view: Any, array: Any, first: int) -> tuple[Any, Any]:
 @QUICK
 @given(st.data())
 @sweeps.some("memory", ["sbuf", "psum", "hbm"], ["sbuf", "hbm"])
-def test_chains_of_views(memory: str, data: Any) -> None:
+def test_chains_of_views(memory, data):
     chip = memory != "hbm"
     free = data.draw(st.lists(st.integers(1, 6), min_size=1 + (not chip), max_size=3))
     shape = (data.draw(st.integers(1, 4)), *free) if chip else tuple(free)
     array = counted(shape)
     expected = [array]
 
-    def kernel(tensor: Any) -> Any:
+    def kernel(tensor):
         view = tensor
         if chip:
             view = new(shape, buffer=getattr(nl, memory))
@@ -142,7 +139,7 @@ def test_chains_of_views(memory: str, data: Any) -> None:
         assert (again.shape, again.offset) == (view.shape, view.offset)
         return gather(view), gather(again)
 
-    def gather(view: Any) -> Any:
+    def gather(view):
         if chip:
             tile = new((view.shape[0], view.size // view.shape[0]))
             nisa.tensor_copy(tile, view)
@@ -156,16 +153,16 @@ def test_chains_of_views(memory: str, data: Any) -> None:
     np.testing.assert_array_equal(second, expected[0].reshape(-1))
 
 
-def _shape_strides(array: Any) -> Any:
+def _shape_strides(array):
     return zip(array.shape, array.strides, strict=True)
 
 
 @QUICK
 @given(st.data())
-def test_indexing(data: Any) -> None:
+def test_indexing(data):
     """Mixed keys on HBM follow NumPy; on-chip the partition stays and two dimensions remain."""
     shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=4)))
-    key: list[Any] = []
+    key = []
     for n in shape:
         start = data.draw(st.integers(-n, n - 1))
         stop = data.draw(st.integers(start % n + 1, n))
@@ -183,7 +180,7 @@ def test_indexing(data: Any) -> None:
         rows = slice(rows.start, rows.stop)
     kept = array[tuple([rows, *key[1:]])]
 
-    def kernel(tensor: Any) -> Any:
+    def kernel(tensor):
         view = tensor[tuple(key)]
         assert view.shape == (expected.shape or (1,))
         tile = new(shape)
@@ -203,9 +200,9 @@ def test_indexing(data: Any) -> None:
     np.testing.assert_array_equal(second, kept.reshape(-1))
 
 
-def inspect(body: Any, *arrays: Any) -> Any:
+def inspect(body, *arrays):
     """The value of ``body(*tensors)`` in a kernel that moves no data."""
-    seen: list[Any] = []
+    seen = []
     nki.simulate(lambda *tensors: seen.append(body(*tensors)))(*arrays)
     return seen[0]
 
@@ -259,7 +256,7 @@ def inspect(body: Any, *arrays: Any) -> Any:
         ),
     ],
 )
-def test_documented_patterns(shape: Any, view: Any, result: Any) -> None:
+def test_documented_patterns(shape, view, result):
     found = inspect(lambda: view(new(shape)))
     assert (found.shape, found.strides, found.offset) == result
     assert found.get_pattern() == [[s, n] for n, s in zip(result[0], result[1], strict=True)]
@@ -283,7 +280,7 @@ def test_documented_patterns(shape: Any, view: Any, result: Any) -> None:
         (lambda t: t.expand_dim(1), True),
     ],
 )
-def test_is_contiguous(view: Any, contiguous: bool) -> None:
+def test_is_contiguous(view, contiguous):
     assert inspect(lambda: view(new((64, 4, 6))).is_contiguous()) is contiguous
 
 
@@ -298,7 +295,7 @@ def test_is_contiguous(view: Any, contiguous: bool) -> None:
         ("float8_e4m3", "int8"),
     ],
 )
-def test_view_reinterprets_bits(dtype: str, other: str) -> None:
+def test_view_reinterprets_bits(dtype, other):
     source, target = (np.dtype(getattr(ml_dtypes, d, None) or d) for d in (dtype, other))
     bits = np.random.default_rng(1).integers(0, 256, (4, 16 * source.itemsize)).astype(np.uint8)
     bits &= 0x3F  # no NaN
@@ -309,8 +306,8 @@ def test_view_reinterprets_bits(dtype: str, other: str) -> None:
     np.testing.assert_array_equal(result.view(np.uint8), expected.view(np.uint8))
 
 
-def test_writes_show_in_every_view() -> None:
-    def body(t: Any) -> Any:
+def test_writes_show_in_every_view():
+    def body(t):
         nisa.memset(t.reshape((4, 3, 8))[:, 1], 7.0)
         t[:, 0:2] = 5.0
         t[:, 20:24] = t[:, 8:12]
@@ -341,21 +338,21 @@ def test_writes_show_in_every_view() -> None:
         lambda t, h: h.vector_select(0, index()).vector_select(0, index()),
     ],
 )
-def test_forbidden_views(mistake: Any) -> None:
+def test_forbidden_views(mistake):
     """Beside those in test_rules.py, each with the nearest view that is allowed."""
 
-    def kernel() -> None:
+    def kernel():
         mistake(new((64, 4, 6)), new((4, 8), buffer=nl.shared_hbm))
 
     refuses(r"NkiTensor: .+ is .+, but .+", nki.simulate(kernel))
 
 
-def index() -> Any:
+def index():
     return nl.zeros((1, 1), nl.int32)
 
 
-def test_tensor_indirection_is_refused_by_name() -> None:
-    def kernel() -> None:
+def test_tensor_indirection_is_refused_by_name():
+    def kernel():
         new((64, 4)).indirect(index())
 
     with pytest.raises(NotImplementedError, match="indirect"):

@@ -1,7 +1,5 @@
 """The last wait of each instruction, and its reason, with the costs of test_timeline.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
