@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -85,21 +84,8 @@ def test_casts_at_the_edges(target):
 @pytest.mark.parametrize(
     ("value", "target", "expected"),
     [
-        (2.5, "int32", 2),
-        (3.5, "int32", 4),
-        (-2.5, "int8", -2),
-        (1e10, "int32", 2**31 - 1),
-        (-1e10, "int32", -(2**31)),
-        (-1.0, "uint8", 0),
-        (256.0, "uint8", 255),
-        (-np.inf, "int16", -(2**15)),
-        (1.00390625, "bfloat16", 1.0),
-        (1.01171875, "bfloat16", 1.015625),
-        (1 + 2**-11, "float16", 1.0),
-        (1 + 3 * 2**-11, "float16", 1 + 2**-9),
         (1 + 2**-11, "tfloat32", 1.0),
         (1 + 3 * 2**-11, "tfloat32", 1 + 2**-9),
-        (1e6, "float16", np.inf),
         (np.nan, "int32", 0),
         (np.nan, "float32", np.nan),
         (np.nan, "bfloat16", np.nan),
@@ -306,18 +292,6 @@ def test_a_store_at_an_address_out_of_bounds_is_skipped():
 # VectorE, ScalarE, GpSimdE: elementwise.
 
 
-@pytest.mark.parametrize("name", ARITHMETIC)
-@pytest.mark.parametrize("dtype", COMMON)
-def test_tensor_tensor(name, dtype):
-    a, b = sample((8, 3, 5), dtype), sample((8, 3, 5), dtype, 1)
-    b[:, 0] = a[:, 0]
-    exact = wide(ARITHMETIC[name](wide(a), wide(b))).reshape(8, 15)
-    settings = {"shape": (8, 15), "engine": nisa.engine.vector}
-    for out in dict.fromkeys((dtype, "float32", "bfloat16")):
-        found = written(nisa.tensor_tensor, a, b, op(name), dtype=out, **settings)
-        assert_same(found, cast(exact, out))
-
-
 @pytest.mark.parametrize(("psum", "out"), [((), "psum"), ((0,), "sbuf"), ((1,), "psum")])
 @pytest.mark.parametrize("inplace", [0, 1, None])
 def test_tensor_tensor_memories_and_in_place(psum, out, inplace):
@@ -359,36 +333,6 @@ def test_int32_is_exact_on_gpsimd_and_fp32_on_vector(name):
     assert_same(written(*operands), wrapped)
     single = ARITHMETIC[name](a.astype(np.float32), b.astype(np.float32))
     assert_same(written(*operands, engine=nisa.engine.vector), cast(single, "int32"))
-
-
-@pytest.mark.parametrize("name", [*BITVEC, "left_shift", "right_shift"])
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])
-def test_bitvec(name, dtype):
-    rng = np.random.default_rng(2)
-    kind = NUMPY[dtype]
-    limits = np.iinfo(kind)
-    a = rng.integers(limits.min, limits.max, (8, 6), endpoint=True).astype(kind)
-    b = rng.integers(limits.min, limits.max, (8, 6), endpoint=True).astype(kind)
-    if name in ("left_shift", "right_shift"):
-        b = rng.integers(0, 8, (8, 6)).astype(kind)
-
-    def reference(x, y):
-        """On unsigned bit patterns: the right shift fills with zeros."""
-        bits = 8 * kind.itemsize
-        x, y = (v.astype(np.int64) & (2**bits - 1) for v in (x, y))
-        shifts = {"left_shift": operator.lshift, "right_shift": operator.rshift}
-        value = ({**BITVEC, **shifts})[name](x, y) & (2**bits - 1)
-        return value.astype(f"u{kind.itemsize}").view(kind)
-
-    def body(x, y):
-        both, number = new((8, 6), dtype), new((8, 6), dtype)
-        nisa.tensor_tensor(both, x, y, op(name))
-        nisa.tensor_scalar(number, x, op(name), 5)
-        return both, number
-
-    both, number = run(body, a, b)
-    assert_same(both, reference(a, b))
-    assert_same(number, reference(a, np.full_like(a, 5)))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])

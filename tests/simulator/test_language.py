@@ -162,15 +162,17 @@ def test_binary_promotes(first, second, out):
 
 
 @pytest.mark.parametrize("name", [*BITVEC, "left_shift", "right_shift"])
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int32"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])
 def test_bitwise(name, dtype):
-    kind, function = NUMPY[dtype].type, getattr(np, name)
-    a = np.arange(24, dtype=NUMPY[dtype]).reshape(4, 6) * kind(5)
-    b = sample((4, 6), dtype, 1) & kind(7)
-    wrapper = getattr(nl, name)
+    """A shift is one of bit patterns: to the right, it fills with zeros."""
+    kind, rng = NUMPY[dtype], np.random.default_rng(2)
+    pattern, limits = f"u{kind.itemsize}", np.iinfo(kind)
+    a, b = (rng.integers(limits.min, limits.max, (4, 6), kind, True) for _ in range(2))
+    b = rng.integers(0, 8, (4, 6)).astype(kind) if "shift" in name else b
+    wrapper, function = getattr(nl, name), getattr(np, name)
     tiles, number = run(lambda x, y: (wrapper(x, y), wrapper(x, 3)), a, b)
-    assert_same(tiles, function(a, b))
-    assert_same(number, function(a, kind(3)))
+    for found, other in ((tiles, b), (number, np.full_like(a, 3))):
+        assert_same(found, function(a.view(pattern), other.view(pattern)).view(kind))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])

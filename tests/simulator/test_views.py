@@ -128,8 +128,7 @@ def test_chains_of_views(memory, data):
         for _ in range(data.draw(st.integers(1, 5))):
             view, expected[0] = step(data.draw, view, expected[0], 1 if chip else 0)
             assert view.shape == expected[0].shape
-            if not chip:
-                assert view.is_contiguous() == dense(expected[0])
+            assert view.is_contiguous() == dense(expected[0][0] if chip else expected[0])
         strides = [s // 4 if n > 1 else None for n, s in _shape_strides(expected[0])]
         seen = [s if n > 1 else None for n, s in zip(view.shape, view.strides, strict=True)]
         assert seen == strides
@@ -210,34 +209,8 @@ def inspect(body, *arrays):
 @pytest.mark.parametrize(
     ("shape", "view", "result"),
     [
-        ((128, 64), lambda t: t.slice(dim=1, start=8, end=24), ((128, 16), (64, 1), 8)),
-        ((128, 64), lambda t: t[:, 0:32:2], ((128, 16), (64, 2), 0)),
-        ((128, 64), lambda t: t[..., 0], ((128, 1), (64, 1), 0)),
         ((128, 64), lambda t: t[nl.ds(32, 8), :], ((8, 64), (64, 1), 2048)),
-        ((128, 4, 8), lambda t: t.permute((0, 2, 1)), ((128, 8, 4), (32, 1, 8), 0)),
-        ((128, 1, 64), lambda t: t.broadcast(1, 8), ((128, 8, 64), (64, 0, 1), 0)),
-        ((128, 1, 64), lambda t: t.squeeze_dim(1), ((128, 64), (64, 1), 0)),
-        ((128, 24), lambda t: t.reshape_dim(1, (4, 6)), ((128, 4, 6), (24, 6, 1), 0)),
-        ((128, 24), lambda t: t.reshape_dim(1, (4, -1)), ((128, 4, 6), (24, 6, 1), 0)),
         ((128, 24), lambda t: t.reshape_dim(0, (128,)), ((128, 24), (24, 1), 0)),
-        ((128, 2, 3, 4), lambda t: t.flatten_dims(1, 2), ((128, 6, 4), (24, 4, 1), 0)),
-        ((128, 4, 6), lambda t: t.reshape((128, 2, 12)), ((128, 2, 12), (24, 12, 1), 0)),
-        (
-            (128, 4, 6),
-            lambda t: t[:, :, 0:2].reshape((128, 2, 2, 2)),
-            ((128, 2, 2, 2), (24, 12, 6, 1), 0),
-        ),
-        ((128, 8, 64), lambda t: t.select(1, 3), ((128, 64), (512, 1), 192)),
-        (
-            (128, 24),
-            lambda t: t.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4}),
-            ((128, 6, 4), (24, 1, 6), 0),
-        ),
-        (
-            (128, 4, 16),
-            lambda t: t[0:64, :, :].permute((0, 2, 1))[:, 0, :],
-            ((64, 4), (64, 16), 0),
-        ),
         ((64, 64, 64), lambda t: t[0, 0, 10], ((1, 1), (4096, 1), 10)),
         ((64, 64, 64), lambda t: t[0, ..., :], ((1, 64, 64), (4096, 64, 1), 0)),
         ((16, 16), lambda t: t.ap([[16, 16], [1, 8]], offset=8), ((16, 8), (16, 1), 8)),
@@ -262,26 +235,6 @@ def test_documented_patterns(shape, view, result):
     assert found.get_pattern() == [[s, n] for n, s in zip(result[0], result[1], strict=True)]
     assert found.ndim == len(result[0])
     assert not found.is_indirect()
-
-
-@pytest.mark.parametrize(
-    ("view", "contiguous"),
-    [
-        (lambda t: t, True),
-        (lambda t: t.reshape((64, 24)), True),
-        (lambda t: t[:32], True),
-        (lambda t: t[:, 1], True),
-        (lambda t: t[:, 1:3], True),
-        (lambda t: t[:, :, 1:3], False),
-        (lambda t: t[:, :, ::2], False),
-        (lambda t: t.permute((0, 2, 1)), False),
-        (lambda t: t[:, :, 0], False),
-        (lambda t: t[:, 0:1, 0:1].broadcast(1, 3), False),
-        (lambda t: t.expand_dim(1), True),
-    ],
-)
-def test_is_contiguous(view, contiguous):
-    assert inspect(lambda: view(new((64, 4, 6))).is_contiguous()) is contiguous
 
 
 @pytest.mark.parametrize(
