@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -292,17 +293,61 @@ def test_a_store_at_an_address_out_of_bounds_is_skipped():
 # VectorE, ScalarE, GpSimdE: elementwise.
 
 
-@pytest.mark.parametrize(("psum", "out"), [((), "psum"), ((0,), "sbuf"), ((1,), "psum")])
-@pytest.mark.parametrize("inplace", [0, 1, None])
-def test_tensor_tensor_memories_and_in_place(psum, out, inplace):
-    a, b = sample((32, 4, 6)), sample((32, 4, 6), seed=1)
+def single(values):
+    """Rounded to float32."""
+    return wide(cast(values, "float32"))
+
+
+def steps(first, second):
+    """Two differences, either of them in reverse or not."""
+    return (
+        lambda dst, x, y, c: nisa.scalar_tensor_tensor(
+            dst, x, nl.subtract, c, nl.subtract, y, first, second
+        ),
+        lambda x, y, c: (single((x - c) * (-1) ** first) - y) * (-1) ** second,
+    )
+
+
+# An instruction of two tiles and a column, and its exact result.
+ELEMENTWISE = {
+    "copy": (lambda dst, x, y, c: nisa.tensor_copy(dst, x), lambda x, y, c: x),
+    "difference": (
+        lambda dst, x, y, c: nisa.tensor_tensor(dst, x, y, nl.subtract),
+        lambda x, y, c: x - y,
+    ),
+    "scaled and shifted": (
+        lambda dst, x, y, c: nisa.tensor_scalar(dst, x, nl.multiply, c, op1=nl.add, operand1=c),
+        lambda x, y, c: single(x * c) + c,
+    ),
+    "scaled by a number": (
+        lambda dst, x, y, c: nisa.scalar_tensor_tensor(dst, x, nl.multiply, 1.5, nl.subtract, y),
+        lambda x, y, c: single(x * 1.5) - y,
+    ),
+    **{f"{flags}": steps(*flags) for flags in itertools.product([False, True], repeat=2)},
+    "reciprocal": (lambda dst, x, y, c: nisa.reciprocal(dst, x), lambda x, y, c: 1 / x),
+    "square": (lambda dst, x, y, c: nisa.activation(dst, nl.square, x), lambda x, y, c: x**2),
+}
+
+
+@sweeps.pairs(
+    name=ELEMENTWISE, dtype=COMMON, psum=[(), (0,), (1,), (2,)], target=["sbuf", "psum", 0, 1]
+)
+def test_elementwise(name, dtype, psum, target):
+    """Of operands in either memory, into either memory or in place."""
+    instruction, function = ELEMENTWISE[name]
+    x, y, c = sample((32, 4, 4), dtype), sample((32, 16), dtype, 1), sample((32, 1), seed=2)
+    x[:, 0] = 1
 
     def body(*tiles):
-        dst = new((32, 4, 6), "float32", memory(out)) if inplace is None else tiles[inplace]
-        nisa.tensor_tensor(dst, *tiles, nl.subtract)
+        in_place = isinstance(target, int)
+        dst = tiles[target] if in_place else new((32, 2, 8), "float32", memory(target))
+        instruction(dst, *tiles)
         return dst
 
-    assert_same(run(body, a, b, psum=psum), a - b)
+    found = run(body, x, y, c, psum=psum).reshape(32, 16)
+    with np.errstate(divide="ignore"):
+        exact = function(wide(x).reshape(32, 16), wide(y), wide(c))
+    assert_same(found, cast(exact, dtype if isinstance(target, int) else "float32"))
 
 
 def test_strided_operands_leave_the_gaps_alone():
@@ -369,20 +414,6 @@ def test_tensor_scalar(first, second, reverse):
     assert_same(written(nisa.tensor_scalar, data, *steps, dtype="float32"), expected)
 
 
-@pytest.mark.parametrize("dtype", COMMON)
-@pytest.mark.parametrize("psum", [(), (0,), (1,), (0, 1)])
-def test_tensor_scalar_dtypes_and_memories(dtype, psum):
-    data, column = sample((32, 4, 4), dtype), sample((32, 1), seed=1)
-
-    def body(t, c):
-        nisa.tensor_scalar(t, t, nl.multiply, c, op1=nl.add, operand1=c)  # in place
-        return t
-
-    product = cast(wide(data) * wide(column)[:, :, None], "float32")
-    expected = cast(wide(product) + wide(column)[:, :, None], dtype)
-    assert_same(run(body, data, column, psum=psum), expected)
-
-
 @pytest.mark.parametrize(
     ("name", "function"), [("abs", np.abs), ("rsqrt", lambda x: 1 / np.sqrt(x))]
 )
@@ -390,29 +421,6 @@ def test_tensor_scalar_unary(name, function):
     data = sample((8, 6)) if name == "abs" else np.abs(sample((8, 6))) + 0.1
     found = written(nisa.tensor_scalar, data, op(name), 0.0)
     near(found, function(wide(data)), elementary(), each=True)
-
-
-@pytest.mark.parametrize("reverse0", [False, True])
-@pytest.mark.parametrize("reverse1", [False, True])
-@pytest.mark.parametrize("psum", [(), (0,), (1,), (2,)])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
-def test_scalar_tensor_tensor(reverse0, reverse1, psum, dtype):
-    a, b, c = sample((32, 4, 4), dtype), sample((32, 16), dtype, 1), sample((32, 1), seed=2)
-
-    def body(x, y, z):
-        dst, reverse = new((32, 4, 4)), (reverse0, reverse1)
-        nisa.scalar_tensor_tensor(dst, x, nl.subtract, z, nl.subtract, y, *reverse)
-        nisa.scalar_tensor_tensor(y, x, nl.multiply, 1.5, nl.subtract, y, *reverse)  # in place
-        return dst, y
-
-    def last_step(value, out):
-        value = wide(cast(value, "float32")) - wide(b).reshape(32, 4, 4)
-        return cast(value * (-1 if reverse1 else 1), out)
-
-    tile, number = run(body, a, b, c, psum=psum)
-    difference = (wide(a) - wide(c)[:, :, None]) * (-1 if reverse0 else 1)
-    assert_same(tile, last_step(difference, "float32"))
-    assert_same(number.reshape(32, 4, 4), last_step(wide(a) * 1.5, dtype))
 
 
 def test_operand_column_inside_the_output():
@@ -426,25 +434,6 @@ def test_operand_column_inside_the_output():
     assert_same(run(body, data), cast(wide(product) + wide(data)[:, 1:2], "float32"))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
-@pytest.mark.parametrize("psum", [(), (0,)])
-def test_reciprocal(dtype, psum):
-    data = sample((32, 4, 4), dtype)
-    data[:, 0] = 1
-
-    def body(t):
-        dst = new(t.shape)
-        nisa.reciprocal(dst, t)
-        nisa.reciprocal(t, t)
-        return dst, t
-
-    with np.errstate(divide="ignore"):
-        exact = 1 / wide(data)
-    dst, inplace = run(body, data, psum=psum)
-    assert_same(dst, cast(exact, "float32"))
-    assert_same(inplace, cast(cast(exact, "float32"), dtype))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize("scale", [1.0, 0.5, "tile"])
 @pytest.mark.parametrize("bias", [None, "tile"])
@@ -455,22 +444,14 @@ def test_activation(dtype, scale, bias, psum):
     s, b = sample((32, 1), seed=1), sample((32, 1), "float32", 2)
 
     def body(t, factor, offset):
-        dst = new((32, 12))
-        nisa.activation(
-            dst,
-            nl.exp,
-            t,
-            bias=offset if bias else None,
-            scale=factor if scale == "tile" else scale,
-        )
-        nisa.activation(t, nl.square, t)  # in place
-        return dst, t
+        dst, bias_ = new((32, 12)), offset if bias else None
+        nisa.activation(dst, nl.exp, t, bias_, factor if scale == "tile" else scale)
+        return dst
 
     inner = wide(data) * (wide(s)[:, :, None] if scale == "tile" else scale)
     inner = inner + (wide(b)[:, :, None] if bias else 0)
-    found, squares = run(body, data, s, b, psum=psum)
+    found = run(body, data, s, b, psum=psum)
     near(found.reshape(32, 3, 4), np.exp(inner), elementary() + sums(2), each=True)
-    assert_same(squares, cast(wide(data) ** 2, dtype))
 
 
 def test_activation_adds_a_number_from_v3(monkeypatch):
