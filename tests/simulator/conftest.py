@@ -12,6 +12,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
+from nki_sim import hardware
 from nki_sim.base import releases
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
@@ -159,6 +160,40 @@ def broken(code):
 def legal(code):
     """Code with the second part of each ``{broken | legal}``."""
     return CHOICE.sub(r"\2", code)
+
+
+class Numbers(dict):
+    """Attributes of a timeline by name, and the time that each engine is busy."""
+
+    def __init__(self, timeline):
+        super().__init__(timeline.engine_busy_ns)
+        self.timeline = timeline
+
+    def __missing__(self, name):
+        if not hasattr(self.timeline, name):
+            raise KeyError(name)
+        return getattr(self.timeline, name)
+
+
+def check_timeline(heading, text, names):
+    """What a text says of a kernel's timeline is true.
+
+    Below the kernel's lines stand expressions of its attributes, one a line. Brackets in the
+    heading have the chip, by default trn1, and the shape of an argument: "[trn2] [x of 128x64]".
+    """
+    lines = text.splitlines()
+    code = [line for line in lines if line.startswith(" ")]
+    chip, shape = re.search(r"\[(trn\d)\]", heading), re.search(r"\[x of (\d+)x(\d+)\]", heading)
+    kernel = kernel_of(textwrap.dedent("\n".join(code)), names, "x" if shape else "")
+    arrays = [np.zeros([int(size) for size in shape.groups()], np.float32)] if shape else []
+    with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
+        numbers = Numbers(recorded(kernel, *arrays))
+    for fact in lines[len(code) :]:
+        first, *others = (eval(side, names, numbers) for side in fact.split(" == "))
+        assert others or first, fact
+        for other in others:
+            is_number = isinstance(other, (int, float))
+            assert first == (pytest.approx(other, rel=1e-12) if is_number else other), fact
 
 
 def line_of(file, mark):
