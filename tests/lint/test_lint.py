@@ -17,6 +17,7 @@ import pytest
 from nki_sim.base import releases
 from nki_sim.lint import CONTESTED, RULES, lint
 from nki_sim.lint.rules import rules_of, severity_of
+from tests.simulator.conftest import blocks
 
 # What a test module may refer to. The linter reads source, so `nl` needs no real content.
 PREAMBLE = """
@@ -599,24 +600,6 @@ def test_neuronxcc_import_inside_a_kernel(module):
         assert summary(lint(kernel, release="0.7")) == [("neuronxcc", line)]
 
 
-def test_closures(module):
-    source = """
-        def make(n):
-            def kernel(x):
-                def body(i):
-                    nonlocal n
-                    nisa.tensor_copy(i, i)
-                nl.fori_loop(0, 4, body)
-                return x
-            return kernel
-
-        kernel = make(4)
-    """
-    found = lint(module(source).kernel, release="0.6")
-    assert [v.rule for v in found] == ["closure", "nonlocal"]
-    assert found[0].message.startswith("n: ")
-
-
 def test_a_traced_kernel_is_followed_through_closures_classes_and_decorators(module):
     source = """
         def bad(a):
@@ -710,63 +693,79 @@ def test_except_star(module):
     assert [v.rule for v in lint(module(source).kernel, release="0.6")] == ["try"]
 
 
-def test_helpers_are_followed_wherever_they_are_named(module):
-    source = """
-        import sys
-
-        def bad_direct(a):
-            return [a for _ in range(2)]
-
-        def bad_argument(a):
-            raise ValueError
-
-        def bad_in_module(a):
-            return a is None
-
-        def unused(a):
-            return {1: a}
-
-        class Tool(NKIObject):
-            def method(self):
-                yield 1
-
-        def middle(a, f):
-            return f(bad_direct(a))
-
-        this = sys.modules[__name__] if __name__ in sys.modules else None
-
+# Modules and what is found in their kernels: each function and the rule that it breaks.
+MODULES = blocks("""
+kernel: closure, kernel: nonlocal
+    def make(n):
         def kernel(x):
-            Tool()
-            this.bad_in_module(x)
-            return middle(x, bad_argument)
-    """
-    loaded = module(source)
-    loaded.this = loaded
-    found = [(v.function, v.rule) for v in lint(loaded.kernel, release="0.6")]
-    assert sorted(found) == [
-        ("bad_argument", "raise"),
-        ("bad_direct", "comprehension"),
-        ("bad_in_module", "identity"),
-        ("method", "yield"),
-    ]
+            def body(i):
+                nonlocal n
+                nisa.tensor_copy(i, i)
+            nl.fori_loop(0, 4, body)
+            return x
+        return kernel
+
+    kernel = make(4)
+bad_argument: raise, bad_direct: comprehension, bad_in_module: identity, method: yield
+    import sys
+
+    def bad_direct(a):
+        return [a for _ in range(2)]
+
+    def bad_argument(a):
+        raise ValueError
+
+    def bad_in_module(a):
+        return a is None
+
+    def unused(a):
+        return {1: a}
+
+    class Tool(NKIObject):
+        def method(self):
+            yield 1
+
+    def middle(a, f):
+        return f(bad_direct(a))
+
+    this = ModuleType(__name__)
+    this.bad_in_module = bad_in_module
+
+    def kernel(x):
+        Tool()
+        this.bad_in_module(x)
+        return middle(x, bad_argument)
+even: identity
+    def even(n):
+        return True if n is 0 else odd(n - 1)
+
+    def odd(n):
+        return False if n == 0 else even(n - 1)
+
+    def kernel(x, n=4):
+        return kernel(x, 1) if even(n) and odd(n) else even(n)
+inner: identity, kernel: decorated-helper
+    @functools.lru_cache
+    def inner(x):
+        return x is None
+
+    def kernel(x):
+        return inner(x)
+made: no-source
+    exec("def made(x):\\n    return x")
+
+    def kernel(x):
+        return made(x)
+""")
 
 
-def test_recursion_ends_and_each_function_is_checked_once(module):
-    source = """
-        def even(n):
-            return True if n is 0 else odd(n - 1)
-
-        def odd(n):
-            return False if n == 0 else even(n - 1)
-
-        def kernel(x, n=4):
-            return kernel(x, 1) if even(n) and odd(n) else even(n)
-    """
-    with pytest.warns(SyntaxWarning):  # Python itself warns about `is 0`
-        loaded = module(source)
-    assert [(v.function, v.rule) for v in lint(loaded.kernel, release="0.6")] == [
-        ("even", "identity")
-    ]
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # Python itself warns about `is 0`
+@pytest.mark.parametrize("found", MODULES)
+def test_functions_are_followed_wherever_they_are_named(module, found):
+    violations = lint(module(MODULES[found]).kernel, release="0.6")
+    assert ", ".join(sorted(f"{one.function}: {one.rule}" for one in violations)) == found
+    if "closure" in found:
+        assert violations[0].message.startswith("n: ")
 
 
 def test_the_api_is_not_followed(module):
@@ -824,27 +823,6 @@ def test_decorated_kernel_keeps_its_line_numbers(module):
             del x
     """
     assert summary(lint(module(source).kernel, release="0.6")) == [("del", "    del x")]
-
-
-def test_a_wrapped_helper_is_reported_and_followed(module):
-    source = """
-        @functools.lru_cache
-        def inner(x):
-            return x is None
-
-        def kernel(x):
-            return inner(x)
-    """
-    found = [(v.function, v.rule) for v in lint(module(source).kernel, release="0.6")]
-    assert found == [("kernel", "decorated-helper"), ("inner", "identity")]
-
-
-def test_a_helper_without_source_is_reported(module):
-    loaded = module("def kernel(x):\n    return made(x)")
-    exec("def made(x):\n    return x", vars(loaded))
-    assert [(v.function, v.rule) for v in lint(loaded.kernel, release="0.6")] == [
-        ("made", "no-source")
-    ]
 
 
 @pytest.mark.parametrize("thing", [len, 3, None, "kernel", int, functools, SimpleNamespace()])
