@@ -6,6 +6,7 @@ about-neuron/arch/neuron-features/logical-neuroncore-config.rst ("LNC can only b
 """
 
 import random
+import textwrap
 import threading
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from nki_sim import hardware
 from nki_sim.rules import core_hazards, device_rules
 from nki_sim.timeline.pair_schedule import SharedHbm
 
-from .conftest import RULE, TARGET, new, refuses, sample
+from .conftest import RULE, TARGET, blocks, broken, kernel_of, legal, new, refuses, sample
 
 TRN2 = hardware.chip("trn2")
 ROWS = sample((256, 64))
@@ -200,17 +201,6 @@ def test_programs_run_by_turns():
 # Memory.
 
 
-def test_each_program_has_its_own_sbuf_and_psum():
-    """224 KiB and 16 KiB a partition on trn2 [v3]: full in both programs, too much in one."""
-
-    def kernel(x, more):
-        nisa.memset(new((128, (224 + more * nl.program_id()) << 8)), 0.0)
-        nisa.memset(new((128, 512), buffer=nl.psum), 0.0)
-
-    launch(kernel, 0)
-    refuses("229376 bytes a partition", launch, kernel, 1)
-
-
 def test_shared_tensors_belong_together_by_name_or_order():
     def kernel(x):
         names = ("a", "b") if nl.program_id() == 0 else ("b", "a")
@@ -250,30 +240,6 @@ def test_programs_may_have_different_private_tensors():
 
     np.testing.assert_array_equal(launch(kernel), ROWS)
     assert recorded(kernel).hbm_scratch_bytes == 3 * 128 * 64 * 4
-
-
-def test_constants_do_not_diverge():
-    """nl.shared_constant: "the data must not diverge across cores"."""
-
-    def kernel(x, step):
-        constant = nl.shared_constant(ROWS + step * nl.program_id())
-        out = shared(x.shape)
-        nisa.dma_copy(mine(out), mine(constant))
-        return out
-
-    np.testing.assert_array_equal(launch(kernel, 0), ROWS)
-    refuses("nl.shared_constant: .* same in both programs", launch, kernel, 1)
-
-
-def test_an_output_is_written_by_both_together():
-    def kernel(x, last):
-        out = shared(x.shape)
-        rows = mine(out)[0:last] if nl.program_id() else mine(out)
-        nisa.dma_copy(rows, mine(x)[0 : rows.shape[0]])
-        return out
-
-    np.testing.assert_array_equal(launch(kernel, 128), ROWS)
-    refuses("return: .* nothing has written", launch, kernel, 127)
 
 
 def test_both_programs_return_the_same():
@@ -324,24 +290,6 @@ def test_a_program_reads_what_the_other_wrote_before_the_barrier():
     assert "instruction 1 of program 0 writes it by nisa.dma_copy" in text
     assert "instruction 2 of program 1 reads it by nisa.dma_copy" in text
     refuses(HAZARD, nki_sim.dry_run, nki.jit(swapped)[2], SPECS, lambda t: None)
-
-
-def test_both_do_not_fill_one_tensor():
-    """nl.full writes, in each program that calls it; the barrier makes one of them enough."""
-
-    def kernel(x, fills):
-        value = float(nl.program_id())
-        out = nl.full(x.shape, value, "float32", nl.shared_hbm) if fills else shared(x.shape)
-        if not fills and nl.program_id() == 0:
-            nisa.dma_copy(out, x)
-        nisa.core_barrier(out, (0, 1))
-        nisa.dma_copy(mine(out)[0:1], nl.load(mine(x)[1:2]))
-        return out
-
-    expected = ROWS.copy()
-    expected[[0, 128]] = ROWS[[1, 129]]
-    np.testing.assert_array_equal(launch(kernel, False), expected)
-    refuses("0 writes it by nl.full, .* program 1 writes it by nl.full", launch, kernel, True)
 
 
 def test_both_may_write_the_same_bytes():
@@ -422,32 +370,87 @@ def test_edges_order_what_does_not_touch_the_data():
         refuses(HAZARD, launch, kernel, ROWS.copy(), *edges)
 
 
-def test_order_passes_from_core_to_core():
-    """Program 0 reads x, then b, c and d carry a tile to and fro until program 1 writes x."""
-
-    def kernel(x, links):
-        me = nl.program_id()
-        engines = nisa.engine.gpsimd, nisa.engine.vector, nisa.engine.scalar
-        tile = nl.load(x[0:128]) if me == 0 else nl.zeros((128, 64), "float32")
-        for n in range(3):
-            link = shared((128, 64))
-            if n % 2 == me and (links == 3 or n):
-                nisa.dma_copy(link, tile)
-            elif n % 2 == me:
-                nisa.dma_copy(link, nl.zeros((128, 64), "float32"))
-            nisa.core_barrier(link, (0, 1), engines[n])  # no order by the barriers' engine
-            if n % 2 != me:
-                tile = nl.load(link)
-        if me == 1:
-            nisa.dma_copy(x[0:128], tile)
-
-    x = ROWS.copy()
-    launch(kernel, x, 3)
-    np.testing.assert_array_equal(x, ROWS)
-    refuses("0 of program 0 reads it", launch, kernel, x, 2)
-
-
 BOTH_WRITE = "0 writes it by .* program 1 writes it"
+
+# Messages and the kernels that cause them: ``{broken | legal}``. Below a kernel stands what the
+# legal one returns.
+KERNELS = blocks("""
+229376 bytes a partition
+    # 224 KiB and 16 KiB a partition on trn2 [v3]: full in both programs, too much in one.
+    nisa.memset(new((128, (224 + {1 | 0} * me()) << 8)), 0.0)
+    nisa.memset(new((128, 512), buffer=nl.psum), 0.0)
+  None
+nl.shared_constant: .* same in both programs
+    # nl.shared_constant: "the data must not diverge across cores".
+    constant, out = nl.shared_constant(ROWS + {me() | 0}), shared(x.shape)
+    nisa.dma_copy(mine(out), mine(constant))
+    return out
+  ROWS
+return: .* nothing has written
+    # Both programs together write an output.
+    out = shared(x.shape)
+    rows = mine(out)[0 : 128 - {me() | 0}]
+    nisa.dma_copy(rows, mine(x)[0 : rows.shape[0]])
+    return out
+  ROWS
+0 writes it by nl.full, .* program 1 writes it by nl.full
+    # nl.full writes, in each program that calls it; the barrier makes one of them enough.
+    value = float(me())
+    out = {nl.full(x.shape, value, "float32", nl.shared_hbm) | shared(x.shape)}
+    if {False | me() == 0}:
+        nisa.dma_copy(out, x)
+    nisa.core_barrier(out, (0, 1))
+    nisa.dma_copy(mine(out)[0:1], nl.load(mine(x)[1:2]))
+    return out
+  ROWS[[1, *range(1, 128), 129, *range(129, 256)]]
+0 of program 0 reads it
+    # Program 0 reads x, then b, c and d carry a tile to and fro until program 1 writes x.
+    engines = nisa.engine.gpsimd, nisa.engine.vector, nisa.engine.scalar
+    tile = nl.load(x[0:128]) if me() == 0 else nl.zeros((128, 64), "float32")
+    for n in range(3):
+        link = shared((128, 64))
+        if n % 2 == me():
+            nisa.dma_copy(link, tile if n >= {1 | 0} else nl.zeros((128, 64), "float32"))
+        nisa.core_barrier(link, (0, 1), engines[n])  # no order by the barriers' engine
+        if n % 2 != me():
+            tile = nl.load(link)
+    if me() == 1:
+        nisa.dma_copy(x[0:128], tile)
+    return x
+  ROWS
+0 writes it by .* program 1 writes it
+    # Addresses known at run time: rows 0 to 3 and 4 to 7; 0 to 4 and 4 to 8 share one.
+    out = shared((9, 64))
+    def body(i):
+        nisa.dma_copy(out.ap([[64, 1], [1, 64]], scalar_offset=i), nl.load(x[0:1]))
+    nl.fori_loop(4 * me(), 4 * me() + {5 | 4}, body)
+    return out[0:8]
+  np.tile(ROWS[0], (8, 1))
+""")
+me = nl.program_id
+
+
+@pytest.mark.parametrize("message", KERNELS)
+def test_kernels(message):
+    *lines, expected = KERNELS[message].splitlines()
+    code = "\n".join(lines)
+    refuses(message, launch, kernel_of(textwrap.dedent(broken(code)), globals(), "x"), ROWS.copy())
+    found = launch(kernel_of(textwrap.dedent(legal(code)), globals(), "x"), ROWS.copy())
+    np.testing.assert_array_equal(found, eval(expected))
+
+
+def test_what_nothing_wrote_is_said_at_the_end():
+    """Program 0 reads what program 1 would write later: a hazard. What nobody writes: unwritten."""
+
+    def kernel(x, writes):
+        out = shared(x.shape)
+        if nl.program_id() == 0:
+            nl.load(out[0:128])
+        elif writes:
+            nisa.dma_copy(out[0:128], x[0:128])
+
+    refuses(HAZARD, launch, kernel, True)
+    refuses("reads memory that nothing has written", launch, kernel, False)
 
 
 def writes_by_patterns(x, *patterns):
@@ -567,24 +570,6 @@ def test_without_hazards_it_is_the_same_which_program_goes_first():
     assert 10 < sum(results) < 50
 
 
-def test_addresses_known_at_run_time_are_those_of_the_run():
-    """Rows 0 to 3 and 4 to 7, by registers; 0 to 4 and 4 to 8 share one."""
-
-    def kernel(x, rows):
-        out = shared((9, 64))
-        first = 4 * nl.program_id()
-
-        def body(i):
-            row = nl.load(x[0:1])
-            nisa.dma_copy(out.ap([[64, 1], [1, 64]], scalar_offset=i), row)
-
-        nl.fori_loop(first, first + rows, body)
-        return out[0:8]
-
-    np.testing.assert_array_equal(launch(kernel, 4), np.tile(ROWS[0], (8, 1)))
-    refuses(BOTH_WRITE, launch, kernel, 5)
-
-
 def test_scattered_rows_are_those_of_the_run():
     def kernel(x, index):
         out = shared((64, 64))
@@ -596,21 +581,6 @@ def test_scattered_rows_are_those_of_the_run():
     odd, even = [np.stack([evens, evens + shift])[..., None] for shift in (1, 2)]
     launch(kernel, ROWS, odd)
     refuses(BOTH_WRITE, launch, kernel, ROWS, even)
-
-
-def test_what_nothing_wrote_is_said_at_the_end():
-    """Program 0 reads what program 1 would write later: a hazard. What nobody writes: unwritten."""
-
-    def early(x):
-        out = shared(x.shape)
-        if nl.program_id() == 0:
-            nl.load(out[0:128])
-        else:
-            nisa.dma_copy(out[0:128], x[0:128])
-
-    refuses(HAZARD, launch, early)
-    with pytest.raises(RULE, match="reads memory that nothing has written"):
-        launch(lambda x: (nl.load(shared(x.shape)[0:128]), None)[1], ROWS)
 
 
 SETTINGS = {
