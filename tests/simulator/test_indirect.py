@@ -12,9 +12,21 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, assert_same, index, new, refuses, sample, to_hbm
+from .conftest import (
+    RULE,
+    assert_same,
+    blocks,
+    broken,
+    index,
+    kernel_of,
+    legal,
+    new,
+    refuses,
+    sample,
+    to_hbm,
+)
 
-SKIP = nisa.oob_mode.skip
+s_, SKIP = np.s_, nisa.oob_mode.skip
 DATA = sample((8, 6))
 
 
@@ -57,42 +69,46 @@ def test_an_index_stays_in_its_dimension(form, hold):
         found = nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
         assert_same(found[0], values(place).reshape(-1))
     for place in (last + 1, -1):
-        with pytest.raises(
-            RULE, match=f"scalar_offset is {place}, but it is out of bounds"
-        ) as caught:
-            nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
-        assert caught.value.instruction == "nisa.dma_copy"
+        says = f"nisa.dma_copy: scalar_offset is {place}, but it is out of bounds"
+        refuses(says, nki.simulate(kernel), DATA, place, nisa.oob_mode.error)
         assert (nki.simulate(kernel)(DATA, place, SKIP) == 7).all()
 
 
-@pytest.mark.parametrize("form", ["vector_select", "ap"])
+ROWS_OF = {
+    # Two rows of the rows 2 to 5, and their columns.
+    "vector_select": (lambda t, rows: t.vector_select(0, rows), s_[0:6]),
+    "ap": (lambda t, rows: t.ap([[6, 2], [1, 6]], vector_offset=rows), s_[0:6]),
+    "ap with an offset": (lambda t, rows: t.ap([[6, 2], [1, 4]], 2, vector_offset=rows), s_[2:6]),
+}
+
+
+@pytest.mark.parametrize("form", ROWS_OF)
 @pytest.mark.parametrize("scatter", [False, True])
 def test_rows_stay_in_their_view(form, scatter):
+    view, columns = ROWS_OF[form]
+
     def kernel(table, rows, mode):
-        part, where, tile = table[2:6], index(*rows), nl.full((2, 6), 7.0, "float32")
-        rows_of = {
-            "vector_select": lambda: part.vector_select(0, where),
-            "ap": lambda: part.ap([[6, 2], [1, 6]], vector_offset=where),
-        }[form]()
+        rows_of = view(table[2:6], index(*rows))
+        tile = nl.full(rows_of.shape, 7.0, "float32")
+        assert rows_of.is_indirect()
         nisa.dma_copy(*((rows_of, tile) if scatter else (tile, rows_of)), oob_mode=mode)
         return to_hbm(tile)
 
-    for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
-        before = DATA.copy()
+    kernel, error = nki.simulate(kernel), nisa.oob_mode.error
+    for other, mode in ((1, error), (4, SKIP), (5, SKIP), (-1, SKIP)):
+        before, expected = DATA.copy(), DATA.copy()
         with nki_sim.allow("ap-of-views"):
-            refuses(
-                f"vector_offset is {bad}, but it is out of bounds",
-                nki.simulate(kernel),
-                before,
-                (3, bad),
-                nisa.oob_mode.error,
-            )
-            assert_same(before, DATA)
-            tile = nki.simulate(kernel)(before, (3, bad), SKIP)
+            if mode is SKIP:  # rows 6 and 7 of the table, and row 1
+                says = f"vector_offset is {other}, but it is out of bounds"
+                refuses(says, kernel, before, (3, other), error)
+                assert_same(before, DATA)
+            tile = kernel(before, (3, other), mode)
         if scatter:
-            assert np.flatnonzero((before == 7).all(axis=1)).tolist() == [5]
+            expected[[5, 3] if mode is error else [5], columns] = 7
+            assert_same(before, expected)
         else:
-            assert_same(tile, np.stack([DATA[5], np.full(6, 7, np.float32)]))
+            second = np.full(6, 7, np.float32) if mode is SKIP else DATA[3]
+            assert_same(tile, np.stack([DATA[5], second])[:, columns])
 
 
 def test_an_access_ends_inside_of_the_tensor():
@@ -175,70 +191,41 @@ def test_registers_load_and_store_at_indirect_addresses(on_chip):
     assert nki.simulate(kernel)(table).tolist() == [[0, 0, 0, 30]]
 
 
-REFUSED = {
-    # Of an HBM table and an SBUF tile: what is refused, the nearest legal view, the rule.
-    "reinterpreted rows": (  # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
-        lambda t, s: t.view("int32").vector_select(0, index(0, 1)),
-        lambda t, s: t.view("float32").vector_select(0, index(0, 1)),
-        "reinterpreted",
-    ),
-    "reinterpreted rows by ap": (
-        lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=index(0, 1), dtype="int32"),
-        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=index(0), dtype="int32"),
-        "reinterpreted",
-    ),
-    "a dynamic partition of ap": (  # NkiTensor.select: on-chip not the partition dimension
-        lambda t, s: s.ap([[6, 2], [1, 6]], scalar_offset=index(0)),
-        lambda t, s: s.ap([[6, 2], [1, 6]], scalar_offset=index(0), indirect_dim=1),
-        "cannot select a partition",
-    ),
-    "dynamic partitions of a slice": (
-        lambda t, s: s[nl.ds(in_register(0), 2)],
-        lambda t, s: s[:, nl.ds(in_register(0), 2)],
-        "cannot select a partition",
-    ),
-    "two indices at once": (  # NkiTensor.select: only one dynamic index per tensor
-        lambda t, s: t[in_register(0), nl.ds(in_register(0), 2)],
-        lambda t, s: t[in_register(0), nl.ds(0, 2)],
-        "only one dynamic index",
-    ),
-    "an index of floats": (  # the indices of nki-aps.rst and dma_copy are int32 and uint32
-        lambda t, s: t.select(0, nl.zeros((1, 1), "float32")),
-        lambda t, s: t.select(0, nl.zeros((1, 1), "uint32")),
-        "must be int32 or uint32",
-    ),
-    "an indirect index": (
-        lambda t, s: t.select(0, nl.zeros((1, 2), "int32").select(1, in_register(0))),
-        lambda t, s: t.select(0, nl.zeros((1, 2), "int32")[:, 0:1]),
-        "address known at compile time",
-    ),
-    "a number for a scalar offset": (  # NkiTensor | VirtualRegister (nki-aps.rst)
-        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=1),
-        lambda t, s: t.ap([[6, 2], [1, 6]], offset=6),
-        "must be a tensor in SBUF or a register",
-    ),
-    "a register for a vector offset": (
-        lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=in_register(1)),
-        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=in_register(1)),
-        "must be a tile of indices",
-    ),
-    "a list of rows": (
-        lambda t, s: t.vector_select(0, [0, 1]),
-        lambda t, s: t.vector_select(0, index(0, 1)),
-        "must be a tensor of indices in SBUF",
-    ),
-}
+# Views of an HBM table and an SBUF tile, by the message of the broken one: ``{broken | legal}``.
+REFUSED = blocks("""
+reinterpreted
+    # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
+    t.view({"int32" | "float32"}).vector_select(0, index(0, 1))
+a tensor that is not reinterpreted
+    t.ap([[6, 2], [1, 6]], {vector_offset=index(0, 1) | scalar_offset=index(0)}, dtype="int32")
+cannot select a partition
+    # NkiTensor.select: on-chip not the partition dimension
+    s.ap([[6, 2], [1, 6]], scalar_offset=index(0), indirect_dim={0 | 1})
+dimension 0 is .* cannot select a partition
+    s[{nl.ds(in_register(0), 2) | :, nl.ds(in_register(0), 2)}]
+only one dynamic index
+    # NkiTensor.select: only one dynamic index per tensor
+    t[in_register(0), nl.ds({in_register(0) | 0}, 2)]
+must be int32 or uint32
+    # the indices of nki-aps.rst and dma_copy are int32 and uint32
+    t.select(0, nl.zeros((1, 1), {"float32" | "uint32"}))
+address known at compile time
+    t.select(0, nl.zeros((1, 2), "int32"){.select(1, in_register(0)) | [:, 0:1]})
+must be a tensor in SBUF or a register
+    # NkiTensor | VirtualRegister (nki-aps.rst)
+    t.ap([[6, 2], [1, 6]], scalar_offset={1 | in_register(1)})
+must be a tile of indices
+    t.ap([[6, 2], [1, 6]], {vector_offset | scalar_offset}=in_register(1))
+must be a tensor of indices in SBUF
+    t.vector_select(0, {[0, 1] | index(0, 1)})
+""")
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused_views(case):
-    broken, legal, rule = REFUSED[case]
-
-    def view(table, make):
-        make(table, nl.load(table)[0:4])
-
-    nki.simulate(view)(DATA, legal)
-    refuses(rule, nki.simulate(view), DATA, broken)
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused_views(message):
+    code, names = "s = nl.load(t)[0:4]\n" + REFUSED[message], globals() | {"index": index}
+    nki.simulate(kernel_of(legal(code), names, "t"))(DATA)
+    refuses(message, nki.simulate(kernel_of(broken(code), names, "t")), DATA)
 
 
 def test_an_indirect_tile_starts_at_a_quadrant():

@@ -203,42 +203,6 @@ def test_dma_between_hbm_tensors_changes_shape():
     assert_same(nki.simulate(kernel)(data), cast(data[:, ::2].reshape(4, 6), "bfloat16"))
 
 
-ROWS = np.array([[3], [0], [7], [3]], np.int32)
-
-
-@pytest.mark.parametrize("form", ["ap", "ap with offset", "vector_select"])
-def test_gather(form):
-    data = sample((8, 6), "float16")
-
-    def body(index, table):
-        dst = new((4, 4) if form == "ap with offset" else (4, 6), "float16")
-        source = {
-            "ap": lambda: table.ap([[6, 4], [1, 6]], vector_offset=index),
-            "ap with offset": lambda: table.ap([[6, 4], [1, 4]], 2, vector_offset=index),
-            "vector_select": lambda: table.vector_select(0, index),
-        }[form]()
-        assert source.is_indirect()
-        assert source.shape == dst.shape
-        nisa.dma_copy(dst, source)
-        return to_hbm(dst)
-
-    expected = data[ROWS[:, 0], 2:] if form == "ap with offset" else data[ROWS[:, 0]]
-    assert_same(nki.simulate(lambda i, t: body(nl.load(i), t))(ROWS, data), expected)
-
-
-def test_scatter_into_an_argument():
-    data, table = sample((4, 6)), np.zeros((8, 6), np.float32)
-    rows = np.array([[5], [1], [0], [7]], np.uint32)
-
-    def kernel(values, index, out):
-        nisa.dma_copy(out.ap([[6, 4], [1, 6]], vector_offset=nl.load(index)), nl.load(values))
-
-    nki.simulate(kernel)(data, rows, table)
-    expected = np.zeros((8, 6), np.float32)
-    expected[rows[:, 0]] = data
-    assert_same(table, expected)
-
-
 def test_skipped_rows_of_a_gather_between_hbm_tensors_stay():
     data, rows = sample((8, 6)), np.array([[1], [0], [77], [3]], np.int32)
 
