@@ -168,6 +168,13 @@ def summary(violations):
 OUT = "out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)"
 WRITE = "nisa.dma_copy(dst=out[0:4], src=x)"
 
+
+def in_loop(*lines):
+    """A loop on the device whose body has these lines."""
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"def body(i):\n{body}\nnl.fori_loop(0, n, body)"
+
+
 # (rule, body of a kernel). The bad line is the one that ends in "#", else the first one.
 BAD_BODIES = [
     ("async", "async def inner():\n    pass"),
@@ -189,12 +196,8 @@ BAD_BODIES = [
     ("for-target", "for [i, j] in ((0, 1), (2, 3)):\n    pass"),
     ("loop-else", "for i in range(n):\n    pass\nelse:\n    pass"),
     ("loop-else", "while n < 2:\n    n += 1\nelse:\n    pass"),
-    ("loop-body", "def body(i):\n    return i  #\nnl.fori_loop(0, n, body)"),
-    (
-        "loop-variable",
-        "def body(i):\n    nisa.tensor_copy(x, x.ap([[1, 1]], scalar_offset=i * 4))  #\n"
-        "nl.fori_loop(0, n, body)",
-    ),
+    ("loop-body", in_loop("return i  #")),
+    ("loop-variable", in_loop("nisa.tensor_copy(x, x.ap([[1, 1]], scalar_offset=i * 4))  #")),
     ("loop-variable", "def body(i):\n    i += 1  #\nnl.fori_loop(0, n, body_fun=body)"),
     (
         "loop-body",
@@ -269,10 +272,7 @@ BAD_BODIES = [
     ("tensor-operator", "for i in range(n):\n    y = nl.load(x)\n    z = y * 2  #"),
     ("tensor-operator", "y = nl.load(x)\nif n:\n    y = nl.load(x)\nz = y + 1  #"),
     ("tensor-operator", "y = n\nif n:\n    y = nl.load(x)\n    z = y + 1  #\nz = y + 1"),
-    (
-        "tensor-operator",
-        "y = nl.load(x)\ndef body(i):\n    nisa.memset(x, y * 2)  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("tensor-operator", "y = nl.load(x)\n" + in_loop("nisa.memset(x, y * 2)  #")),
     ("lost-output", f"{OUT}  #\n{WRITE}"),
     ("lost-output", f"{OUT}  #\n{WRITE}\nreturn None"),
     ("lost-output", f"{OUT}  #\n{WRITE}\nif n == 3:\n    return"),
@@ -284,8 +284,7 @@ BAD_BODIES = [
     ("lost-output", "a, b = nl.zeros((4, n), nl.float32, nl.shared_hbm), n  #\nput(a, x)"),
     (
         "lost-output",
-        f"{OUT}  #\ndef body(i):\n    nisa.dma_copy(dst=out.ap([[1, 1]], scalar_offset=i), src=x)\n"
-        "nl.fori_loop(0, n, body)",
+        f"{OUT}  #\n" + in_loop("nisa.dma_copy(dst=out.ap([[1, 1]], scalar_offset=i), src=x)"),
     ),
     ("lost-output", f"{OUT}  #\n{WRITE}\nnisa.dma_copy(dst=x, src=x)"),
     ("broadcast-method", "y = x.broadcast_to((4, 4))"),
@@ -319,13 +318,10 @@ BAD_BODIES = [
     ("method-decorator", "y = Decorated()"),
     ("method-decorator", "y = Cached()"),
     ("method-decorator", "y = Made()"),
-    (
-        "nested-loop",
-        "def body(i):\n    nl.fori_loop(0, 4, inner_body)  #\nnl.fori_loop(0, n, body)",
-    ),
-    ("loop-body", "rows = []\ndef body(i):\n    rows.append(1)  #\nnl.fori_loop(0, n, body)"),
-    ("loop-body", "d = {}\ndef body(i):\n    d['a'] = 1  #\nnl.fori_loop(0, n, body)"),
-    ("loop-body", "def body(i):\n    CONFIG.size = 1  #\nnl.fori_loop(0, n, body)"),
+    ("nested-loop", in_loop("nl.fori_loop(0, 4, inner_body)  #")),
+    ("loop-body", "rows = []\n" + in_loop("rows.append(1)  #")),
+    ("loop-body", "d = {}\n" + in_loop("d['a'] = 1  #")),
+    ("loop-body", in_loop("CONFIG.size = 1  #")),
 ]
 
 # (rule, whole function with the bad line marked)
@@ -390,16 +386,10 @@ TRACED_BODIES = [
     ),
     ("loop-body", "nl.fori_loop(0, n, module_body_with_a_result)"),
     ("scalar-operator", "nl.fori_loop(0, n, module_body)"),
-    ("scalar-operator", "def body(i):\n    y = range(i)  #\nnl.fori_loop(0, n, body)"),
-    (
-        "scalar-operator",
-        "def body(i):\n    j, k = i * 2, 3\n    y = j % k  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("scalar-operator", in_loop("y = range(i)  #")),
+    ("scalar-operator", in_loop("j, k = i * 2, 3", "y = j % k  #")),
     ("scalar-operator", "y = nisa.scalar_load(x) // 2"),
-    (
-        "scalar-operator",
-        "def body(i):\n    k: int = -i\n    y = k / 2  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("scalar-operator", in_loop("k: int = -i", "y = k / 2  #")),
     (
         "register-operator",
         "reg = nisa.register_alloc(1)\ndef body(i):\n    nisa.memset(x, i * 2)  #\n"
@@ -407,25 +397,22 @@ TRACED_BODIES = [
     ),
     ("register-operator", "nl.while_loop(x, lambda r: r - 1)"),
     ("scalar-operator", "nl.fori_loop(0, n, lambda i: nisa.memset(x, i // 2))"),
-    ("scalar-operator", "def body(i):\n    if i > 2:  #\n        pass\nnl.fori_loop(0, n, body)"),
-    ("scalar-operator", "def body(i):\n    y = x[i * 4 : 8]  #\nnl.fori_loop(0, n, body)"),
-    ("scalar-operator", "def body(i):\n    y = not i  #\nnl.fori_loop(0, n, body)"),
-    (
-        "scalar-operator",
-        "def body(i):\n    row = i * 4 + 1\n    y = (row + 1) % 2  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("scalar-operator", in_loop("if i > 2:  #", "    pass")),
+    ("scalar-operator", in_loop("y = x[i * 4 : 8]  #")),
+    ("scalar-operator", in_loop("y = not i  #")),
+    ("scalar-operator", in_loop("row = i * 4 + 1", "y = (row + 1) % 2  #")),
     ("scalar-operator", "s = nisa.scalar_load(x)\ny = 2 / s  #"),
     (
         "loop-tensor",
-        "tiles = []\ndef body(i):\n    t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)\n"
-        "    tiles.append(t)  #\nnl.fori_loop(0, n, body)",
+        "tiles = []\n"
+        + in_loop("t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)", "tiles.append(t)  #"),
     ),
     (
         "loop-tensor",
-        "t = None\ndef body(i):\n    nonlocal t\n"
-        "    t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)  #\nnl.fori_loop(0, n, body)",
+        "t = None\n"
+        + in_loop("nonlocal t", "t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)  #"),
     ),
-    ("loop-body", "m = 0\ndef body(i):\n    nonlocal m\n    m += 1  #\nnl.fori_loop(0, n, body)"),
+    ("loop-body", "m = 0\n" + in_loop("nonlocal m", "m += 1  #")),
     ("tensor-operator", "y = nl.load(x)\nz = np.exp(y)  #"),
     ("deprecated-range", "for i in nl.affine_range(n):\n    pass"),
     ("deprecated-range", "for i in nl.sequential_range(0, n):\n    pass"),
@@ -438,11 +425,12 @@ TRACED_BODIES = [
 ]
 
 TRACED_GOOD_BODIES = {
-    "sums and products of a loop's variable": "def body(i):\n    row = i * 4 + 1\n"
-    "    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=row - 2 * i))\n"
-    "nl.fori_loop(0, n, body)",
-    "an inner function with a parameter of the same name": "def body(i):\n"
-    "    for k in [(lambda i: i // 2)(4)]:\n        nisa.memset(x, k)\nnl.fori_loop(0, n, body)",
+    "sums and products of a loop's variable": in_loop(
+        "row = i * 4 + 1\nnisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=row - 2 * i))"
+    ),
+    "an inner function with a parameter of the same name": in_loop(
+        "for k in [(lambda i: i // 2)(4)]:\n    nisa.memset(x, k)"
+    ),
     "what a register is": "reg = nisa.register_alloc(1)\nif reg is not None:\n    pass",
     "names of their own": "def body(i):\n    y = [i % 2 for i in range(4)]\n"
     "    z = {i: i // 2 for i in range(4)}\n    for i in range(4):\n        w = i // 2\n"
@@ -452,11 +440,12 @@ TRACED_GOOD_BODIES = {
     "two functions of a name": "def outer():\n    def body(i):\n        nisa.memset(x, 0)\n"
     "    nl.fori_loop(0, n, body)\ndef other():\n    def body(k):\n        return k // 2\n"
     "    return body(4)",
-    "a helper inside of a body": "def body(i):\n    def twice(v):\n        return v * 2\n"
-    "    nisa.memset(x, twice(2))\n    return None\nnl.fori_loop(0, n, body)",
+    "a helper inside of a body": in_loop(
+        "def twice(v):\n    return v * 2\nnisa.memset(x, twice(2))\nreturn None"
+    ),
     "a default of a body": "def body(i, m=3):\n    nisa.memset(x, m // 2)\n"
     "nl.fori_loop(0, n, body)",
-    "what is nothing": "def body(i):\n    if i == None:\n        pass\nnl.fori_loop(0, n, body)",
+    "what is nothing": in_loop("if i == None:", "    pass"),
     "the same tensor": "t = nl.load(x)\nif t is t:\n    pass",
     "an index of a register": "reg = nisa.register_alloc(1)\ny = x[reg]",
     "a helper's generator": "def rows():\n    yield from range(n)\nfor r in rows():\n    print(r)",
@@ -483,15 +472,15 @@ GOOD_BODIES = {
     "today's arguments": "y = nl.zeros((4, 4), dtype=nl.float32, buffer=nl.sbuf)\n"
     "z = nl.exp(y, dtype=nl.float32)\nnl.tile_size.pmax\nnisa.dge_mode.swdge",
     "no_reorder": "with nl.no_reorder():\n    for i in range(n):\n        nisa.memset(i, 0)",
-    "fori_loop": "def body(i):\n    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\n"
-    "    nisa.memset(x, n * 2)\nnl.fori_loop(0, n, body)",
+    "fori_loop": in_loop(
+        "nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\nnisa.memset(x, n * 2)"
+    ),
     "while_loop": "reg = nisa.register_alloc(1)\ndef body(r):\n    nisa.register_load(r, x)\n"
     "    return r\nnl.while_loop(reg, body_fun=body)",
     "annotations": "rows: list[int] = []\nrows.append(n)",
     "string keys": "d = {}\nfor k in ('a', 'b'):\n    d[k] = n\n    d[f'{k}{n}'] = d.get('a')",
     "frozen dataclasses": "b = Block(4, 8)\ny = b.rows",
-    "lists of a loop body": "def body(i):\n    rows = []\n    rows.append(1)\n    x[...] = 2\n"
-    "nl.fori_loop(0, n, body)",
+    "lists of a loop body": in_loop("rows = []", "rows.append(1)", "x[...] = 2"),
     "arithmetic of numbers": "y = nl.load(x)\nm = y.shape[0] * 2 + n\nz = -m\ny = m\nz = y * 2\n"
     "if y > 3:\n    z = abs(y)\nw = x * 2",
     "a number in one branch": "y = nl.load(x)\nif n:\n    y = 4\nz = y * 2\nif n:\n"
