@@ -5,6 +5,7 @@ import operator
 import re
 import textwrap
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,7 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.base import releases
+from tests import tolerances
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 RULE = nki_sim.NkiValidationError
@@ -142,8 +144,8 @@ def blocks(text):
 
 
 def kernel_of(code, names, parameters=""):
-    """The kernel of these lines, in which the names are known."""
-    scope = dict(names)
+    """The kernel of these lines, in which the names are known, and those of this file."""
+    scope = globals() | names
     exec(f"def kernel({parameters}):\n" + textwrap.indent(code, "    "), scope)
     return scope["kernel"]
 
@@ -194,6 +196,53 @@ def check_timeline(heading, text, names):
         for other in others:
             is_number = isinstance(other, (int, float))
             assert first == (pytest.approx(other, rel=1e-12) if is_number else other), fact
+
+
+class Near(NamedTuple):
+    """Values within a tolerance of the exact ones, which each element has of its own or not."""
+
+    exact: Any
+    tolerance: float
+    each: bool = False
+
+
+ARRAY = re.compile(r"\[(\w+) ([\dx]+)(?: (\w+))?( in HBM)?\]")
+
+
+def check_values(heading, text, names):
+    """A kernel of a text returns what the expressions below its lines say, one for each result.
+
+    Brackets in the heading have the chip and the arguments, which are random: "[trn2] [x 8x6]
+    [y 8x3x2 bfloat16] [rows 4x1 int32 in HBM]". The others are loaded.
+    """
+    lines = text.splitlines()
+    code = textwrap.dedent("\n".join(line for line in lines if line.startswith(" ")))
+    names = vars(tolerances) | globals() | names
+    chip, given = re.search(r"\[(trn\d)\]", heading), ARRAY.findall(heading)
+    values = {
+        name: sample(tuple(map(int, shape.split("x"))), dtype or "float32", seed)
+        for seed, (name, shape, dtype, _) in enumerate(given)
+    }
+    loads = [f"{name} = nl.load({name})\n" for name, *_, is_in_hbm in given if not is_in_hbm]
+    kernel = kernel_of("".join(loads) + code, names, ", ".join(values))
+
+    def stored(*tensors):
+        found = kernel(*tensors)
+        return tuple(map(to_hbm, found if isinstance(found, tuple) else (found,)))
+
+    with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
+        found = list(nki.simulate(stored)(*[value.copy() for value in values.values()]))
+    for line in [line for line in lines if not line.startswith(" ")]:
+        if re.match(r"\w+ = ", line):
+            exec(line, names | values, values)
+            continue
+        expected, result = eval(line, names | values), found.pop(0)
+        if isinstance(expected, Near):
+            exact, tolerance, each = expected
+            tolerances.near(wide(result).reshape(np.shape(exact)), exact, tolerance, each=each)
+        else:
+            assert_same(result, expected)
+    assert not found
 
 
 def line_of(file, mark):

@@ -8,7 +8,7 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from tests.tolerances import elementary, near, sums
 
-from .conftest import TARGET, new, refuses, run, sample, wide, written
+from .conftest import TARGET, blocks, check_values, new, refuses, run, sample, wide, written
 
 RESET, RESET_REDUCE, REDUCE, LOAD = (
     nisa.reduce_cmd[n] for n in ("reset", "reset_reduce", "reduce", "load_reduce")
@@ -44,41 +44,76 @@ def test_tensor_scalar_reduce(reduction, negate):
     near(total, -expected if negate else expected, sums(16))
 
 
-def test_tensor_scalar_reduce_of_a_unary_operator_and_a_column():
-    data, column = sample((4, 6)), sample((4, 1), seed=1)
+KERNELS = blocks("""
+tensor_scalar_reduce of a unary operator and of a column [x 4x6] [c 4x1]
+    absolute, shifted, first, second = new(x.shape), new(x.shape, "bfloat16"), one(), one()
+    nisa.tensor_scalar_reduce(absolute, x, nl.abs, None, nl.maximum, first)
+    nisa.tensor_scalar_reduce(shifted, x, nl.subtract, c, nl.add, second)
+    return first, shifted, second
+  Near(np.abs(x).max(axis=1, keepdims=True), sums(16))
+  Near(wide(x) - wide(c), sums(1, "bfloat16"))
+  Near((wide(x) - wide(c)).sum(axis=1, keepdims=True), sums(12))  # of values not rounded
+tensor_scalar_reduce goes on and loads [x 4x6] [start 4x1]
+    dst, negative, chained, loaded = new(x.shape), one(), one(), one()
+    add = dst, x, nl.add, 1.0, nl.add
+    nisa.tensor_scalar_reduce(*add, negative, reduce_res_negate=True)
+    nisa.tensor_scalar_reduce(*add, chained, reduce_cmd=REDUCE)
+    nisa.tensor_scalar_reduce(*add, loaded, reduce_cmd=LOAD, reduce_init=start)
+    return negative, chained, loaded
+  total = (wide(x) + 1).sum(axis=1, keepdims=True)
+  Near(-total, sums(16))
+  Near(2 * total, sums(16))
+  Near(total + wide(start), sums(16))
+tensor_scalar_cumulative goes on and loads [x 4x6]
+    first, second, third = new(x.shape), new(x.shape), new(x.shape)
+    nisa.tensor_scalar_cumulative(first, x, nl.multiply, nl.add, 2.0)
+    nisa.tensor_scalar_cumulative(second, x, nl.multiply, nl.add, 2.0, reduce_cmd=REDUCE)
+    nisa.tensor_scalar_cumulative(third, x, nl.multiply, nl.add, 2.0, 10.0, LOAD)
+    return second, third
+  exact = np.cumsum(2 * wide(x), axis=1)
+  Near(exact[:, -1:] + exact, sums(16))
+  Near(exact + 10, sums(16))
+an exponential is a softmax [trn3] [x 8x40]
+    highest, first, second, dst = one(8), one(8), one(8), new(x.shape, "bfloat16")
+    nisa.tensor_scalar(x, x, nl.multiply, 5.0)
+    nisa.tensor_reduce(highest, nl.maximum, x, axis=1)
+    nisa.exponential(dst, x, highest, first, RESET_REDUCE)
+    nisa.exponential(dst, x, highest, second, LOAD, 3.0)
+    return dst, first, second
+  scaled = wide(x * np.float32(5))
+  expected = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+  Near(expected, sums(1, "bfloat16"))
+  Near(expected.sum(axis=1, keepdims=True), elementary() + sums(40))
+  Near(expected.sum(axis=1, keepdims=True) + 3, elementary() + sums(41))
+activate2 reverses, reduces and takes columns [trn3] [x 4x6] [scale 4x1]
+    dst, total = new(x.shape), one()
+    steps = dst, nl.copy, x, scale, 1.0, nl.multiply, nl.subtract
+    reduction = {"reduce_op": nl.add, "reduce_res": total, "reduce_cmd": RESET_REDUCE}
+    nisa.activate2(*steps, reverse1=True, **reduction)
+    return total
+  terms = 1 - wide(x) * wide(scale)
+  Near(terms.sum(axis=1, keepdims=True), sums(2 * terms.shape[1]))
+activate2 finds the largest magnitude [trn3] [x 4x6]
+    dst, largest = new(x.shape), one()
+    steps = dst, nl.prelu, x, 0.0, 0.0, nl.bypass, nl.bypass
+    reduction = {"reduce_op": nl.abs_max, "reduce_res": largest, "reduce_cmd": RESET_REDUCE}
+    nisa.activate2(*steps, relu_param=0.25, **reduction)
+    nisa.tensor_scalar(largest, largest, nl.abs, None)
+    return dst, largest
+  expected = np.where(x > 0, x, 0.25 * x)
+  Near(expected, sums(16))
+  Near(np.abs(expected).max(axis=1, keepdims=True), sums(16))
+""")
 
-    def body(t, c):
-        absolute, shifted = new(t.shape), new(t.shape, "bfloat16")
-        first, second = new((4, 1)), new((4, 1))
-        nisa.tensor_scalar_reduce(absolute, t, nl.abs, None, nl.maximum, first)
-        nisa.tensor_scalar_reduce(shifted, t, nl.subtract, c, nl.add, second)
-        return first, shifted, second
 
-    first, shifted, second = run(body, data, column)
-    near(first, np.abs(data).max(axis=1, keepdims=True), sums(16))
-    near(wide(shifted), wide(data) - wide(column), sums(1, "bfloat16"))
-    # Of values that are not rounded.
-    near(second, (wide(data) - wide(column)).sum(axis=1, keepdims=True), sums(12))
+def one(rows=4):
+    """A number a partition."""
+    return new((rows, 1))
 
 
-def test_tensor_scalar_reduce_goes_on_and_loads():
-    data, start = sample((4, 6)), sample((4, 1), seed=1)
-
-    def body(t, s):
-        dst, negative, chained, loaded = new(t.shape), new((4, 1)), new((4, 1)), new((4, 1))
-        settings = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add}
-        nisa.tensor_scalar_reduce(dst, t, **settings, reduce_res=negative, reduce_res_negate=True)
-        nisa.tensor_scalar_reduce(dst, t, **settings, reduce_cmd=REDUCE, reduce_res=chained)
-        nisa.tensor_scalar_reduce(
-            dst, t, **settings, reduce_cmd=LOAD, reduce_init=s, reduce_res=loaded
-        )
-        return negative, chained, loaded
-
-    total = (wide(data) + 1).sum(axis=1, keepdims=True)
-    negative, chained, loaded = run(body, data, start)
-    near(negative, -total, sums(16))
-    near(chained, 2 * total, sums(16))
-    near(loaded, total + wide(start), sums(16))
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize(
@@ -93,40 +128,6 @@ def test_tensor_scalar_cumulative(name, start):
     for i in range(steps.shape[1]):
         state = expected[:, i] = arithmetic(steps[:, i], state)
     near(found, expected.reshape(4, 3, 4), sums(16))
-
-
-def test_tensor_scalar_cumulative_continues_and_loads():
-    data = sample((4, 6))
-
-    def body(t):
-        first, second, third = new((4, 6)), new((4, 6)), new((4, 6))
-        nisa.tensor_scalar_cumulative(first, t, nl.multiply, nl.add, 2.0)
-        nisa.tensor_scalar_cumulative(second, t, nl.multiply, nl.add, 2.0, reduce_cmd=REDUCE)
-        nisa.tensor_scalar_cumulative(third, t, nl.multiply, nl.add, 2.0, 10.0, LOAD)
-        return second, third
-
-    exact = np.cumsum(2 * wide(data), axis=1)
-    second, third = run(body, data)
-    near(second, exact[:, -1:] + exact, sums(16))
-    near(third, exact + 10, sums(16))
-
-
-def test_exponential_is_a_softmax(trn3):
-    data = sample((8, 40)) * 5
-
-    def body(t):
-        highest, first, second = new((8, 1)), new((8, 1)), new((8, 1))
-        dst = new(t.shape, "bfloat16")
-        nisa.tensor_reduce(highest, nl.maximum, t, axis=1)
-        nisa.exponential(dst, t, highest, first, RESET_REDUCE)
-        nisa.exponential(dst, t, highest, second, LOAD, 3.0)
-        return dst, first, second
-
-    expected = np.exp(wide(data) - wide(data).max(axis=1, keepdims=True))
-    dst, first, second = run(body, data)
-    near(wide(dst), expected, sums(1, "bfloat16"))
-    near(first, expected.sum(axis=1, keepdims=True), elementary() + sums(40))
-    near(second, expected.sum(axis=1, keepdims=True) + 3, elementary() + sums(41))
 
 
 def busy(kernel, instruction, *specs):
@@ -168,35 +169,6 @@ def test_activate2_steps(names, trn3):
     steps = [getattr(nl, name) for name in names]
     found = written(nisa.activate2, nl.tanh, data, 2.0, 0.5, *steps)
     near(found, np.tanh(STEPS[names](wide(data))), sums(16))
-
-
-def test_activate2_reverses_reduces_and_takes_columns(trn3):
-    data, scale = sample((4, 6)), sample((4, 1), seed=1)
-
-    def body(t, s):
-        dst, total, largest = new(t.shape), new((4, 1)), new((4, 1))
-        nisa.activate2(
-            *(dst, nl.copy, t, s, 1.0, nl.multiply, nl.subtract),
-            reverse1=True,
-            reduce_op=nl.add,
-            reduce_res=total,
-            reduce_cmd=RESET_REDUCE,
-        )
-        nisa.activate2(
-            *(dst, nl.prelu, t, 0.0, 0.0, nl.bypass, nl.bypass),
-            relu_param=0.25,
-            reduce_op=nl.abs_max,
-            reduce_res=largest,
-            reduce_cmd=RESET_REDUCE,
-        )
-        return dst, total, largest
-
-    dst, total, largest = run(body, data, scale)
-    terms = 1 - wide(data) * wide(scale)
-    near(total, terms.sum(axis=1, keepdims=True), sums(2 * terms.shape[1]))
-    expected = np.where(data > 0, data, 0.25 * data)
-    near(dst, expected, sums(16))
-    near(np.abs(largest), np.abs(expected).max(axis=1, keepdims=True), sums(16))
 
 
 REDUCING = {
