@@ -233,7 +233,7 @@ def check_values(heading, text, names):
     with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
         found = list(nki.simulate(stored)(*[value.copy() for value in values.values()]))
     for line in [line for line in lines if not line.startswith(" ")]:
-        if re.match(r"\w+ = ", line):
+        if re.match(r"[\w\[\]:, ]+ = ", line):
             exec(line, names | values, values)
             continue
         expected, result = eval(line, names | values), found.pop(0)

@@ -6,7 +6,6 @@ import functools
 import itertools
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -21,7 +20,9 @@ from .conftest import (
     NUMPY,
     TARGET,
     assert_same,
+    blocks,
     cast,
+    check_values,
     new,
     refuses,
     run,
@@ -124,15 +125,125 @@ def test_tensor_copy_reshapes_and_strides(psum, dst_memory):
     assert_same(run(body, data, psum=psum), expected)
 
 
-def test_overlapping_copy_reads_before_it_writes():
-    data = sample((4, 8))
+KERNELS = blocks("""
+overlapping copies read before they write [x 4x8]
+    nisa.tensor_copy(x[:, 1:], x[:, :-1])
+    return x
+  np.concatenate([x[:, :1], x[:, :-1]], axis=1)
+a DMA between tensors in HBM changes shape and dtype [x 6x8 in HBM]
+    out = new((4, 6), "bfloat16", nl.shared_hbm)
+    nisa.dma_copy(out, x[:, ::2])
+    return out
+  cast(x[:, ::2].reshape(4, 6), "bfloat16")
+rows that a gather between tensors in HBM skips stay [x 8x6 in HBM]
+    out = nl.full((4, 6), 9.0, "float32", nl.shared_hbm)
+    nisa.dma_copy(out.reshape((24,)), x.vector_select(0, index(1, 0, 77, 3)), oob_mode=SKIP)
+    return out
+  np.concatenate([x[[1, 0]], np.full((1, 6), 9, np.float32), x[3:4]])
+a scatter to one row keeps the last [x 2x6]
+    out = nl.zeros((3, 6), "float32", nl.shared_hbm)
+    nisa.dma_copy(out.vector_select(0, index(1, 1)), x)
+    return out
+  np.stack([0 * x[0], x[1], 0 * x[0]])
+indirect views slice their other dimensions [x 8x6 in HBM]
+    gathered, picked = new((4, 3)), new((1, 3))
+    nisa.dma_copy(gathered, x.vector_select(0, index(3, 0, 7, 3))[:, 1:6:2])
+    nisa.dma_copy(picked, x.reshape((2, 4, 6)).select(1, index(3))[1:2, 3:6])
+    return gathered, picked
+  x[[3, 0, 7, 3], 1:6:2]
+  x[7:8, 3:6]
+a store at an address out of bounds is skipped [x 4x6 in HBM]
+    indirect = x.ap([[6, 2], [1, 6]], scalar_offset=index(3))
+    nisa.dma_copy(indirect, nl.full((2, 6), 7.0, "float32"), oob_mode=SKIP)
+    return x
+  x
+operands with strides leave the gaps alone [x 32x4x6] [y 32x4x6]
+    row = y[:, 0:1, 0:3].reshape((32, 3)).expand_dim(1).broadcast(1, 3)
+    nisa.tensor_tensor(x[:, 1:4, ::2], x.permute((0, 2, 1))[:, ::2, 0:3], row, nl.add)
+    return x
+  before = x.copy()
+  x[:, 1:4, ::2] = before.transpose(0, 2, 1)[:, ::2, 0:3] + y[:, 0:1, 0:3]
+  x
+an operand's column inside of the output [x 8x6]
+    nisa.tensor_scalar(x, x, nl.multiply, x[:, 0:1], op1=nl.add, operand1=x[:, 1:2])
+    return x
+  cast(single(wide(x) * wide(x)[:, 0:1]) + wide(x)[:, 1:2], "float32")
+an activation adds a number, from v3 on [trn2] [x 8x6]
+    nisa.activation(x, nl.copy, x, bias=2.0, scale=3.0)
+    return x
+  Near(wide(x) * 3 + 2, sums(2))
+activations accumulate in registers [x 8x6] [y 8x3x2]
+    junk, first, second, third, after = new((8, 6)), *(new((8, 1)) for _ in range(4))
+    add = {"op": nl.square, "reduce_op": nl.add}
+    nisa.activation(junk, data=x, **add, reduce_cmd=RESET_REDUCE, reduce_res=first)
+    nisa.activation(junk, data=y, **add, reduce_cmd=REDUCE)
+    nisa.activation(junk, nl.square, y)  # idle: the registers keep their value
+    nisa.activation(junk, data=x, **add, reduce_cmd=REDUCE, reduce_res=second)
+    nisa.activation(junk, nl.copy, x, reduce_cmd=nisa.reduce_cmd.reset, reduce_res=third)
+    nisa.activation_reduce(junk, nl.copy, x, nl.add, after, scale=2.0)
+    return first, second, third, after
+  one = (wide(x) ** 2).sum(axis=1, keepdims=True)
+  two = (wide(y) ** 2).sum(axis=(1, 2)).reshape(8, 1)
+  Near(one, sums(18))
+  Near(2 * one + two, sums(18))
+  Near(0 * one, sums(18))
+  Near(2 * wide(x).sum(axis=1, keepdims=True), sums(18))
+registers of sums belong to lanes [x 128x6]
+    junk, total = new((128, 6)), new((128, 1))
+    add = {"op": nl.copy, "reduce_op": nl.add}
+    for rows in (slice(0, 64), slice(64, 128)):
+        nisa.activation(junk[rows], data=x[rows], **add, reduce_cmd=RESET_REDUCE)
+    nisa.activation(junk, data=x, **add, reduce_cmd=REDUCE, reduce_res=total)
+    return total
+  Near(2 * wide(x).sum(axis=1, keepdims=True), sums(12))
+registers of maxima belong to lanes [x 128x6]
+    junk, top, ones = new((128, 6)), new((128, 1)), nl.ones((128, 6), "uint8")
+    for rows in (slice(64, 128), slice(0, 64)):
+        nisa.select_reduce(junk[rows], ones[rows], x[rows], 0.0, None, RESET_REDUCE)
+    nisa.select_reduce(junk, ones, x, 0.0, top, nisa.reduce_cmd.idle)
+    return top
+  x.max(axis=1, keepdims=True)
+the sum of an activation over its own output [x 8x6]
+    nisa.activation_reduce(x, nl.copy, x, nl.add, x[:, 2:3])
+    return x
+  total = x.sum(axis=1)
+  x[:, 2] = total
+  Near(x, sums(6))
+PSUM accumulates in fp32
+    dst, ones = new((4, 4), "float32", nl.psum), nl.ones((1, 4), "bfloat16")
+    tiny = nl.full((1, 4), 2**-10, "bfloat16")
+    for operand in (ones, tiny, tiny, tiny):
+        nisa.nc_matmul(dst, ones, operand)
+    return dst
+  np.full((4, 4), 1 + 3 * 2**-10, np.float32)
+a matmul of double rows [trn2] [x 128x2x16 float8_e4m3] [y 128x2x24 float8_e5m2]
+    dst = new((16, 24), "float32", nl.psum)
+    nisa.nc_matmul(dst, x, y, perf_mode=nisa.matmul_perf_mode.double_row)
+    return dst
+  Near(np.einsum("kdm,kdn->mn", wide(x), wide(y)), sums(256))
+a matmul to bfloat16 of 1024 columns on v4 [trn3] [x 32x16 bfloat16] [y 32x1024 bfloat16]
+    dst = new((16, 1024), "bfloat16", nl.psum)
+    nisa.nc_matmul(dst, x, y)
+    return dst
+  Near(wide(x).T @ wide(y), sums(1, "bfloat16"))
+registers are loaded, moved and stored
+    first, second, third = nisa.register_alloc(7), nisa.register_alloc(), nisa.register_alloc()
+    nisa.register_load(second, nl.full((1, 1), -5, "int32"))
+    nisa.register_move(third, second)
+    nisa.register_move(second, 11)
+    out, hbm = new((1, 3), "int32"), new((1,), "int32", nl.shared_hbm)
+    for i, register in enumerate((first, second, third)):
+        nisa.register_store(out[:, i : i + 1], register)
+    nisa.register_store(hbm, third)
+    return out, hbm
+  np.array([[7, 11, -5]], np.int32)
+  np.array([-5], np.int32)
+""")
 
-    def body(t):
-        nisa.tensor_copy(t[:, 1:], t[:, :-1])
-        return t
 
-    expected = np.concatenate([data[:, :1], data[:, :-1]], axis=1)
-    assert_same(run(body, data), expected)
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
@@ -190,68 +301,6 @@ def test_dma_transpose(axes, dtype, explicit):
         return to_hbm(dst)
 
     assert_same(nki.simulate(kernel)(data), data.transpose(axes))
-
-
-def test_dma_between_hbm_tensors_changes_shape():
-    data = sample((6, 8))
-
-    def kernel(tensor):
-        out = new((4, 6), "bfloat16", nl.shared_hbm)
-        nisa.dma_copy(out, tensor[:, ::2])
-        return out
-
-    assert_same(nki.simulate(kernel)(data), cast(data[:, ::2].reshape(4, 6), "bfloat16"))
-
-
-def test_skipped_rows_of_a_gather_between_hbm_tensors_stay():
-    data, rows = sample((8, 6)), np.array([[1], [0], [77], [3]], np.int32)
-
-    def kernel(table, index):
-        out = nl.full((4, 6), 9.0, "float32", nl.shared_hbm)
-        source = table.vector_select(0, nl.load(index))
-        nisa.dma_copy(out.reshape((24,)), source, oob_mode=SKIP)
-        return out
-
-    expected = data[[1, 0, 0, 3]]
-    expected[2] = 9
-    assert_same(nki.simulate(kernel)(data, rows), expected)
-
-
-def test_scatter_to_one_row_keeps_the_last():
-    data, rows = sample((2, 6)), np.array([[1], [1]], np.int32)
-
-    def kernel(values, index):
-        out = nl.zeros((3, 6), "float32", nl.shared_hbm)
-        nisa.dma_copy(out.vector_select(0, nl.load(index)), nl.load(values))
-        return out
-
-    assert nki.simulate(kernel)(data, rows).tolist() == [[0] * 6, data[1].tolist(), [0] * 6]
-
-
-def test_indirect_views_slice_their_other_dimensions():
-    data, rows = sample((8, 6)), np.array([[3], [0], [7], [3]], np.int32)
-
-    def kernel(table, index):
-        where = nl.load(index)
-        gathered, picked = new((4, 3)), new((1, 3))
-        nisa.dma_copy(gathered, table.vector_select(0, where)[:, 1:6:2])
-        nisa.dma_copy(picked, table.reshape((2, 4, 6)).select(1, where[0:1])[1:2, 3:6])
-        return to_hbm(gathered), to_hbm(picked)
-
-    gathered, picked = nki.simulate(kernel)(data, rows)
-    assert_same(gathered, data[rows[:, 0], 1:6:2])
-    assert_same(picked, data[7:8, 3:6])
-
-
-def test_a_store_at_an_address_out_of_bounds_is_skipped():
-    def kernel(tensor, index):
-        indirect = tensor.ap([[6, 2], [1, 6]], scalar_offset=nl.load(index))
-        nisa.dma_copy(indirect, nl.full((2, 6), 7.0, "float32"), oob_mode=SKIP)
-
-    data = sample((4, 6))
-    before = data.copy()
-    nki.simulate(kernel)(data, np.array([[3]], np.int32))
-    assert_same(data, before)
 
 
 # VectorE, ScalarE, GpSimdE: elementwise.
@@ -314,24 +363,6 @@ def test_elementwise(name, dtype, psum, target):
     assert_same(found, cast(exact, dtype if isinstance(target, int) else "float32"))
 
 
-def test_strided_operands_leave_the_gaps_alone():
-    a, b = sample((32, 4, 6)), sample((32, 4, 6), seed=1)
-
-    def body(x, y):
-        turned = x.permute((0, 2, 1))[:, ::2]
-        nisa.tensor_tensor(
-            x[:, 1:4, ::2],
-            turned[:, :, 0:3],
-            y[:, 0:1, 0:3].reshape((32, 3)).expand_dim(1).broadcast(1, 3),
-            nl.add,
-        )
-        return x
-
-    expected = a.copy()
-    expected[:, 1:4, ::2] = a.transpose(0, 2, 1)[:, ::2][:, :, 0:3] + b[:, 0:1, 0:3]
-    assert_same(run(body, a, b), expected)
-
-
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "less"])
 def test_int32_is_exact_on_gpsimd_and_fp32_on_vector(name):
     a = np.array([[2**24 + 1, 2**30 + 7, -5, 65535]], np.int32)
@@ -387,17 +418,6 @@ def test_tensor_scalar_unary(name, function):
     near(found, function(wide(data)), elementary(), each=True)
 
 
-def test_operand_column_inside_the_output():
-    data = sample((8, 6))
-
-    def body(t):
-        nisa.tensor_scalar(t, t, nl.multiply, t[:, 0:1], op1=nl.add, operand1=t[:, 1:2])
-        return t
-
-    product = cast(wide(data) * wide(data)[:, 0:1], "float32")
-    assert_same(run(body, data), cast(wide(product) + wide(data)[:, 1:2], "float32"))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize("scale", [1.0, 0.5, "tile"])
 @pytest.mark.parametrize("bias", [None, "tile"])
@@ -418,13 +438,6 @@ def test_activation(dtype, scale, bias, psum):
     near(found.reshape(32, 3, 4), np.exp(inner), elementary() + sums(2), each=True)
 
 
-def test_activation_adds_a_number_from_v3(monkeypatch):
-    data = sample((8, 6))
-    trn(monkeypatch, 3)
-    found = written(nisa.activation, nl.copy, data, bias=2.0, scale=3.0)
-    near(found, wide(data) * 3 + 2, sums(2))
-
-
 @pytest.mark.lenient
 def test_activation_sine_outside_its_range():
     data = np.array([[9.0, -9.0, 3.0, -1.0, 0.0]], np.float32)
@@ -432,55 +445,6 @@ def test_activation_sine_outside_its_range():
         found = written(nisa.activation, nl.sin, data)
     expected = [27.65, -27.65, np.sin(3.0), np.sin(-1.0), 0.0]
     near(found[0], expected, elementary())
-
-
-def test_activation_accumulates_in_its_registers():
-    a, b = sample((8, 6)), sample((8, 3, 2), seed=1)
-
-    def body(x, y):
-        junk, first, second, third, after = new((8, 6)), *(new((8, 1)) for _ in range(4))
-        add = {"op": nl.square, "reduce_op": nl.add}
-        nisa.activation(junk, data=x, **add, reduce_cmd=RESET_REDUCE, reduce_res=first)
-        nisa.activation(junk, data=y, **add, reduce_cmd=REDUCE)
-        nisa.activation(junk, nl.square, y)  # idle: the registers keep their value
-        nisa.activation(junk, data=x, **add, reduce_cmd=REDUCE, reduce_res=second)
-        nisa.activation(junk, nl.copy, x, reduce_cmd=RESET, reduce_res=third)
-        nisa.activation_reduce(junk, nl.copy, x, nl.add, after, scale=2.0)
-        return first, second, third, after
-
-    one = (wide(a) ** 2).sum(axis=1, keepdims=True)
-    two = (wide(b) ** 2).sum(axis=(1, 2)).reshape(8, 1)
-    totals = run(body, a, b)
-    expected = (one, 2 * one + two, 0 * one, 2 * wide(a).sum(axis=1, keepdims=True))
-    for found, exact in zip(totals, expected, strict=True):
-        near(found, exact, sums(18))
-
-
-def test_activation_registers_belong_to_lanes():
-    data = sample((128, 6))
-
-    def body(t):
-        junk, total = new((128, 6)), new((128, 1))
-        add = {"op": nl.copy, "reduce_op": nl.add}
-        for rows in (slice(0, 64), slice(64, 128)):
-            nisa.activation(junk[rows], data=t[rows], **add, reduce_cmd=RESET_REDUCE)
-        nisa.activation(junk, data=t, **add, reduce_cmd=REDUCE, reduce_res=total)
-        return total
-
-    expected = 2 * wide(data).sum(axis=1, keepdims=True)
-    near(run(body, data), expected, sums(12))
-
-
-def test_activation_result_over_its_own_output():
-    data = sample((8, 6))
-
-    def body(t):
-        nisa.activation_reduce(t, nl.copy, t, nl.add, t[:, 2:3])
-        return t
-
-    expected = data.copy()
-    expected[:, 2] = data.sum(axis=1)
-    near(run(body, data), expected, sums(6))
 
 
 # Reductions, statistics, scans.
@@ -723,19 +687,6 @@ def test_select_reduce(dtype, reverse, number, psum):
     assert_same(second, cast(again, "float32"))
 
 
-def test_maximum_registers_belong_to_lanes():
-    data, predicate = sample((128, 6)), np.ones((128, 6), np.uint8)
-
-    def body(t, p):
-        junk, top = new((128, 6)), new((128, 1))
-        for rows in (slice(64, 128), slice(0, 64)):
-            nisa.select_reduce(junk[rows], p[rows], t[rows], 0.0, None, RESET_REDUCE)
-        nisa.select_reduce(junk, p, t, 0.0, top, nisa.reduce_cmd.idle)
-        return top
-
-    assert_same(run(body, data, predicate), data.max(axis=1, keepdims=True))
-
-
 @pytest.mark.parametrize("rows", [32, 64, 128, 20])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 @pytest.mark.parametrize("inplace", [False, True])
@@ -829,18 +780,6 @@ def test_accumulation_in_overlapping_regions(accumulate):
     near(run(body, a, b), expected, sums(32 * 3))
 
 
-def test_psum_accumulates_in_fp32():
-    ones, tiny = np.ones((1, 4), ml_dtypes.bfloat16), np.full((1, 4), 2**-10, ml_dtypes.bfloat16)
-
-    def body(x, y):
-        dst = new((4, 4), "float32", nl.psum)
-        for operand in (x, y, y, y):
-            nisa.nc_matmul(dst, x, operand)
-        return dst
-
-    assert_same(run(body, ones, tiny), np.full((4, 4), 1 + 3 * 2**-10, np.float32))
-
-
 @pytest.mark.parametrize("tile", [(64, 0, 64, 128), (0, 64, 128, 64)])
 def test_matmul_row_and_column_tiles(tile):
     """Rows 64 to 127 of the array, or its columns 64 to 127, whose partitions PSUM has."""
@@ -855,23 +794,6 @@ def test_matmul_row_and_column_tiles(tile):
         return dst
 
     near(run(body, a, b), wide(a)[row:].T @ wide(b)[row:], sums(128))
-
-
-def test_matmul_double_row(monkeypatch):
-    trn(monkeypatch, 3)
-    a, b = sample((128, 2, 16), "float8_e4m3"), sample((128, 2, 24), "float8_e5m2", 1)
-    settings = {"dtype": "float32", "buffer": nl.psum}
-    double_row = nisa.matmul_perf_mode.double_row
-    found = written(nisa.nc_matmul, a, b, shape=(16, 24), perf_mode=double_row, **settings)
-    near(found, np.einsum("kdm,kdn->mn", wide(a), wide(b)), sums(256))
-
-
-def test_matmul_bfloat16_output_and_wide_moving_on_v4(monkeypatch):
-    trn(monkeypatch, 4)
-    a, b = sample((32, 16), "bfloat16"), sample((32, 1024), "bfloat16", 1)
-    found = written(nisa.nc_matmul, a, b, shape=(16, 1024), buffer=nl.psum)
-    assert found.dtype == ml_dtypes.bfloat16
-    near(wide(found), wide(a).T @ wide(b), sums(1, "bfloat16"))
 
 
 @pytest.mark.parametrize(
@@ -953,24 +875,6 @@ def test_bfloat16_arguments_are_updated(precise, kind, monkeypatch):
     nki.simulate(kernel)(array)
     found = array.float().numpy() if kind == "torch" else array.astype(np.float32)
     near(found, expected, sums(1, "bfloat16"), each=True)
-
-
-def test_registers():
-    def kernel(tensor):
-        tile = nl.load(tensor)
-        first, second, third = nisa.register_alloc(7), nisa.register_alloc(), nisa.register_alloc()
-        nisa.register_load(second, tile[:, 1:2])
-        nisa.register_move(third, second)
-        nisa.register_move(second, 11)
-        out = new((1, 3), "int32")
-        for i, register in enumerate((first, second, third)):
-            nisa.register_store(out[:, i : i + 1], register)
-        hbm = new((1,), "int32", nl.shared_hbm)
-        nisa.register_store(hbm, third)
-        return to_hbm(out), hbm
-
-    tile, hbm = nki.simulate(kernel)(np.array([[3, -5]], np.int32))
-    assert (tile.tolist(), hbm.tolist()) == ([[7, 11, -5]], [-5])
 
 
 @pytest.mark.parametrize(
