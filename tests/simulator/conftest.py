@@ -213,7 +213,8 @@ def check_values(heading, text, names):
     """A kernel of a text returns what the expressions below its lines say, one for each result.
 
     Brackets in the heading have the chip and the arguments, which are random: "[trn2] [x 8x6]
-    [y 8x3x2 bfloat16] [rows 4x1 int32 in HBM]". The others are loaded.
+    [y 8x3x2 bfloat16] [rows 4x1 int32 in HBM]". The others are loaded. Of a kernel with
+    ``{broken | legal}`` parts, the broken one is refused with the heading's message.
     """
     lines = text.splitlines()
     code = textwrap.dedent("\n".join(line for line in lines if line.startswith(" ")))
@@ -223,15 +224,21 @@ def check_values(heading, text, names):
         name: sample(tuple(map(int, shape.split("x"))), dtype or "float32", seed)
         for seed, (name, shape, dtype, _) in enumerate(given)
     }
-    loads = [f"{name} = nl.load({name})\n" for name, *_, is_in_hbm in given if not is_in_hbm]
-    kernel = kernel_of("".join(loads) + code, names, ", ".join(values))
+    loads = "".join(f"{name} = nl.load({name})\n" for name, *_, in_hbm in given if not in_hbm)
 
-    def stored(*tensors):
-        found = kernel(*tensors)
-        return tuple(map(to_hbm, found if isinstance(found, tuple) else (found,)))
+    def launched(code):
+        kernel = kernel_of(loads + code, names, ", ".join(values))
 
-    with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
-        found = list(nki.simulate(stored)(*[value.copy() for value in values.values()]))
+        def stored(*tensors):
+            found = kernel(*tensors)
+            return tuple(map(to_hbm, found if isinstance(found, tuple) else (found,)))
+
+        with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
+            return list(nki.simulate(stored)(*[value.copy() for value in values.values()]))
+
+    if CHOICE.search(code):
+        refuses(heading.partition(" [")[0], launched, broken(code))
+    found = launched(legal(code))
     for line in [line for line in lines if not line.startswith(" ")]:
         if re.match(r"[\w\[\]:, ]+ = ", line):
             exec(line, names | values, values)

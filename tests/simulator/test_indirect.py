@@ -12,19 +12,7 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import (
-    RULE,
-    assert_same,
-    blocks,
-    broken,
-    index,
-    kernel_of,
-    legal,
-    new,
-    refuses,
-    sample,
-    to_hbm,
-)
+from .conftest import assert_same, blocks, check_values, index, refuses, sample, to_hbm
 
 s_, SKIP = np.s_, nisa.oob_mode.skip
 DATA = sample((8, 6))
@@ -111,132 +99,106 @@ def test_rows_stay_in_their_view(form, scatter):
             assert_same(tile, np.stack([DATA[5], second])[:, columns])
 
 
-def test_an_access_ends_inside_of_the_tensor():
-    """The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst)."""
-
-    def kernel(table, start):
-        tile = nl.load(table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
-        return to_hbm(tile)
-
-    assert_same(nki.simulate(kernel)(DATA, 4), DATA[4:8])
-    refuses("end inside of the tensor", nki.simulate(kernel), DATA, 5)
-
-
-def test_on_chip_an_index_keeps_its_partition():
-    def kernel(table, place, part):
-        tile = nl.load(table)
-        view = tile.ap(
-            [[6, 4], [1, 2]], 4 if part else 0, scalar_offset=index(place), indirect_dim=1
-        )
-        dst = new((4, 2))
-        nisa.tensor_copy(dst, view)
-        return to_hbm(dst)
-
-    assert_same(nki.simulate(kernel)(DATA, 4, False), DATA[:4, 4:6])
-    assert_same(nki.simulate(kernel)(DATA, 0, True), DATA[:4, 4:6])
-    for place, part in ((5, False), (1, True), (2, True), (5, True)):
-        refuses("out of bounds", nki.simulate(kernel), DATA, place, part)
-
-
-def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions():
-    def kernel(place):
-        tile, dst = nl.full((4, 5, 6), 1.0, "float32"), new((2, 6))
-        nisa.tensor_copy(dst, tile[0:2].select(1, index(place)))
-        return to_hbm(dst)
-
-    nki.simulate(kernel)(4)
-    refuses("scalar_offset is 5, but it is out of bounds", nki.simulate(kernel), 5)
-
-
-def test_indirect_operands_of_a_matmul():
-    x, y = sample((16, 3, 8)), sample((16, 2, 4), seed=1)
-
-    def kernel(x, y):
-        bank = new((8, 2, 4), "float32", nl.psum)
-        i, stationary, moving = in_register(1), nl.load(x), nl.load(y)
-        nisa.nc_matmul(bank.select(1, i), stationary.select(1, i), moving.select(1, i))
-        nisa.nc_matmul(bank.select(1, i), stationary[:, 2], moving[:, 0], accumulate=True)
-        with pytest.raises(RULE, match="nothing has initialised"):
-            nisa.nc_matmul(
-                bank.select(1, in_register(0)), stationary[:, 2], moving[:, 0], accumulate=True
-            )
-        return to_hbm(bank[:, 1])
-
-    expected = x[:, 1].T @ y[:, 1] + x[:, 2].T @ y[:, 0]
-    np.testing.assert_allclose(nki.simulate(kernel)(x, y), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_the_index_is_no_operand():
-    """A predicated copy of a number to an indirect tile has no source but the number."""
-
-    def kernel():
-        tile, predicate = nl.zeros((4, 2, 3), "float32"), nl.ones((4, 3), "uint8")
-        nisa.tensor_copy_predicated(tile.select(1, index(1)), 5.0, predicate)
-        return to_hbm(tile)
-
-    assert nki.simulate(kernel)()[:, :, 0].tolist() == [[0, 5]] * 4
-
-
-@pytest.mark.parametrize("on_chip", [False, True])
-def test_registers_load_and_store_at_indirect_addresses(on_chip):
-    def kernel(table):
-        out = nl.zeros((1, 4), "int32") if on_chip else nl.zeros((1, 4), "int32", nl.shared_hbm)
-        source, held = nl.load(table) if on_chip else table, nisa.register_alloc()
-        nisa.register_load(held, source.select(1, in_register(2)))
-        nisa.register_store(out.select(1, in_register(3)), held)
-        refuses("out of bounds", nisa.register_load, held, source.select(1, in_register(4)))
-        return to_hbm(out) if on_chip else out
-
-    table = np.array([[10, 20, 30, 40]], np.int32)
-    assert nki.simulate(kernel)(table).tolist() == [[0, 0, 0, 30]]
-
-
-# Views of an HBM table and an SBUF tile, by the message of the broken one: ``{broken | legal}``.
-REFUSED = blocks("""
-reinterpreted
+# Kernels by the message of the broken one, and what the legal one gives.
+KERNELS = blocks("""
+end inside of the tensor [x 8x6 in HBM]
+    # The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst).
+    return nl.load(x[0:6].ap([[6, 4], [1, 6]], scalar_offset=index({5 | 4})))
+  x[4:8]
+scalar_offset is 5, but it is out of bounds [x 4x6]
+    dst = new((4, 2))
+    view = x.ap([[6, 4], [1, 2]], scalar_offset=index({5 | 4}), indirect_dim=1)
+    nisa.tensor_copy(dst, view)
+    return dst
+  x[:, 4:6]
+scalar_offset is 1, but it is out of bounds [x 4x6]
+    dst = new((4, 2))
+    view = x.ap([[6, 4], [1, 2]], 4, scalar_offset=index({1 | 0}), indirect_dim=1)
+    nisa.tensor_copy(dst, view)
+    return dst
+  x[:, 4:6]
+scalar_offset is 5, .* out of bounds [x 4x5x6]
+    # Of a tile of fewer partitions.
+    dst = new((2, 6))
+    nisa.tensor_copy(dst, x[0:2].select(1, index({5 | 4})))
+    return dst
+  x[0:2, 4]
+nothing has initialised [x 16x3x8] [y 16x2x4]
+    bank = new((8, 2, 4), "float32", nl.psum)
+    i = in_register(1)
+    nisa.nc_matmul(bank.select(1, i), x.select(1, i), y.select(1, i))
+    nisa.nc_matmul(bank.select(1, in_register({0 | 1})), x[:, 2], y[:, 0], accumulate=True)
+    return bank[:, 1]
+  Near(wide(x[:, 1]).T @ wide(y[:, 1]) + wide(x[:, 2]).T @ wide(y[:, 0]), sums(32))
+the index is no operand
+    # A predicated copy of a number to an indirect tile has no source but the number.
+    tile, predicate = nl.zeros((4, 2, 3), "float32"), nl.ones((4, 3), "uint8")
+    nisa.tensor_copy_predicated(tile.select(1, index(1)), 5.0, predicate)
+    return tile[:, :, 0]
+  np.array([[0, 5]] * 4, np.float32)
+scalar_offset is 4, but it is out of bounds [x 1x4 int32]
+    out, held = nl.zeros((1, 4), "int32"), nisa.register_alloc()
+    nisa.register_load(held, x.select(1, in_register({4 | 2})))
+    nisa.register_store(out.select(1, in_register(3)), held)
+    return out
+  np.array([[0, 0, 0, x[0, 2]]], np.int32)
+scalar_offset is 4, .* out of bounds [x 1x4 int32 in HBM]
+    out, held = nl.zeros((1, 4), "int32", nl.shared_hbm), nisa.register_alloc()
+    nisa.register_load(held, x.select(1, in_register({4 | 2})))
+    nisa.register_store(out.select(1, in_register(3)), held)
+    return out
+  np.array([[0, 0, 0, x[0, 2]]], np.int32)
+8 partitions must start at one of
+    # As every tile of an engine does: an index does not move the partition.
+    tile = nl.zeros((128, 2, 4), "float32")
+    nisa.memset(tile[{16 | 32} : {24 | 40}].select(1, index(1)), 1)
+    return tile[32:40, 1]
+  np.ones((8, 4), np.float32)
+reinterpreted [t 8x6 in HBM]
     # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
-    t.view({"int32" | "float32"}).vector_select(0, index(0, 1))
-a tensor that is not reinterpreted
-    t.ap([[6, 2], [1, 6]], {vector_offset=index(0, 1) | scalar_offset=index(0)}, dtype="int32")
-cannot select a partition
+    return nl.load(t.view({"int32" | "float32"}).vector_select(0, index(0, 1)))
+  t[0:2]
+a tensor that is not reinterpreted [t 8x6 in HBM]
+    where = {"vector_offset": index(0, 1)}, {"scalar_offset": index(1)}
+    view = t.ap([[6, 2], [1, 6]], **where[{0 | 1}], dtype="int32")
+    return nl.load(view)
+  t[1:3].view(np.int32)
+cannot select a partition [s 4x6]
     # NkiTensor.select: on-chip not the partition dimension
-    s.ap([[6, 2], [1, 6]], scalar_offset=index(0), indirect_dim={0 | 1})
-dimension 0 is .* cannot select a partition
-    s[{nl.ds(in_register(0), 2) | :, nl.ds(in_register(0), 2)}]
-only one dynamic index
+    return s.ap([[6, 4], [1, 3]], scalar_offset=index(1), indirect_dim={0 | 1})
+  s[:, 1:4]
+dimension 0 is .* cannot select a partition [s 4x6]
+    rows = nl.ds(in_register(1), 2)
+    return s[{rows | :, rows}]
+  s[:, 1:3]
+only one dynamic index [t 8x6 in HBM]
     # NkiTensor.select: only one dynamic index per tensor
-    t[in_register(0), nl.ds({in_register(0) | 0}, 2)]
-must be int32 or uint32
-    # the indices of nki-aps.rst and dma_copy are int32 and uint32
-    t.select(0, nl.zeros((1, 1), {"float32" | "uint32"}))
-address known at compile time
-    t.select(0, nl.zeros((1, 2), "int32"){.select(1, in_register(0)) | [:, 0:1]})
-must be a tensor in SBUF or a register
+    return nl.load(t[in_register(1), nl.ds({in_register(0) | 0}, 2)])
+  t[1, 0:2, None]
+must be int32 or uint32 [t 8x6 in HBM]
+    # The indices of nki-aps.rst and dma_copy are int32 and uint32.
+    return nl.load(t.select(0, nl.zeros((1, 1), {"float32" | "uint32"})))
+  t[0, :, None]
+address known at compile time [t 8x6 in HBM]
+    zeros = nl.zeros((1, 2), "int32")
+    return nl.load(t.select(0, {zeros.select(1, in_register(0)) | zeros[:, 0:1]}))
+  t[0, :, None]
+must be a tensor in SBUF or a register [t 8x6 in HBM]
     # NkiTensor | VirtualRegister (nki-aps.rst)
-    t.ap([[6, 2], [1, 6]], scalar_offset={1 | in_register(1)})
-must be a tile of indices
-    t.ap([[6, 2], [1, 6]], {vector_offset | scalar_offset}=in_register(1))
-must be a tensor of indices in SBUF
-    t.vector_select(0, {[0, 1] | index(0, 1)})
+    return nl.load(t.ap([[6, 2], [1, 6]], scalar_offset={1 | in_register(1)}))
+  t[1:3]
+must be a tile of indices [t 8x6 in HBM]
+    return nl.load(t.ap([[6, 2], [1, 6]], {vector_offset | scalar_offset}=in_register(1)))
+  t[1:3]
+must be a tensor of indices in SBUF [t 8x6 in HBM]
+    return nl.load(t.vector_select(0, {[0, 1] | index(0, 1)}))
+  t[0:2]
 """)
 
 
-@pytest.mark.parametrize("message", REFUSED)
-def test_refused_views(message):
-    code, names = "s = nl.load(t)[0:4]\n" + REFUSED[message], globals() | {"index": index}
-    nki.simulate(kernel_of(legal(code), names, "t"))(DATA)
-    refuses(message, nki.simulate(kernel_of(broken(code), names, "t")), DATA)
-
-
-def test_an_indirect_tile_starts_at_a_quadrant():
-    """As every tile of an engine does: an index does not move the partition."""
-
-    def kernel(start):
-        tile = nl.zeros((128, 2, 4), "float32")
-        nisa.memset(tile[start : start + 8].select(1, index(1)), 0)
-
-    nki.simulate(kernel)(32)
-    refuses("8 partitions must start at one of", nki.simulate(kernel), 16)
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 def test_an_output_is_no_indirect_view():
