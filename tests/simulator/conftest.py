@@ -240,7 +240,7 @@ def check_values(heading, text, names):
         refuses(heading.partition(" [")[0], launched, broken(code))
     found = launched(legal(code))
     for line in [line for line in lines if not line.startswith(" ")]:
-        if re.match(r"[\w\[\]:, ]+ = ", line):
+        if re.match(r"[\w\[\]:, ]+ \+?= ", line):
             exec(line, names | values, values)
             continue
         expected, result = eval(line, names | values), found.pop(0)

@@ -1,11 +1,10 @@
 """The wrappers of nki.language compared with NumPy and SciPy."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.isa import nki, nl
 from tests import sweeps
 from tests.tolerances import elementary, near, sums
 
@@ -15,7 +14,9 @@ from .conftest import (
     NUMPY,
     TARGET,
     assert_same,
+    blocks,
     cast,
+    check_values,
     new,
     run,
     sample,
@@ -187,9 +188,39 @@ def test_logical_not(dtype):
     assert_same(run(nl.logical_not, data), (1 - data).astype(dtype))
 
 
-def test_power():
-    a, b = np.abs(sample((4, 6))) + 0.5, sample((4, 6), seed=1)
-    near(run(nl.power, a, b), wide(a) ** wide(b), elementary(), each=True)
+KERNELS = blocks("""
+power [x 4x6] [y 4x6]
+    base = nl.add(nl.abs(x), 0.5)
+    return nl.power(base, y)
+  Near(wide(np.abs(x) + np.float32(0.5)) ** wide(y), elementary(), each=True)
+all [x 8x3 int32]
+    return nl.all(nl.less(x, 40, nl.float32), axis=1)
+  (x < 40).all(axis=1, keepdims=True).astype(np.float32)
+transpose and matmul [x 32x16] [y 32x24]
+    turned, product = nl.transpose(x), nl.matmul(x, y, transpose_x=True)
+    assert turned.buffer is product.buffer is nl.psum
+    return turned, product, nl.transpose(x, "bfloat16")
+  x.T
+  Near(wide(x).T @ wide(y), sums(32))
+  cast(x.T, "bfloat16")
+load, store and copy [x 6x8 in HBM]
+    out = new((4, 4), "float16", nl.shared_hbm)
+    tile, row = nl.load(x[1:5, ::2]), nl.load(x[2])
+    held = new((4, 4), "float32", nl.psum)
+    nisa.tensor_copy(held, tile)
+    copied = nl.copy(held, "float16")
+    assert tile.buffer is copied.buffer is nl.sbuf
+    nl.store(out, copied)
+    return out, nl.load(x, "bfloat16"), row
+  x[1:5, ::2].astype(np.float16)
+  x.astype(ml_dtypes.bfloat16)
+  x[2][:, None]
+""")
+
+
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize(("name", "larger"), [("abs_max", True), ("abs_min", False)])
@@ -234,13 +265,6 @@ def test_var(shape, dtype):
     found = run(lambda t: nl.var(t, axes, "float32"), data)
     exact = wide(data).var(axis=axes, keepdims=True)
     near(found, exact, 2 * sums(data[0].size))  # of numbers and of their squares
-
-
-def test_all():
-    data = (sample((8, 3), "int32") % 3).astype(np.float32)
-    expected = (data != 0).all(axis=1, keepdims=True).astype(np.float32)
-    assert 0 < expected.sum() < 8
-    assert_same(run(lambda t: nl.all(t, axis=1), data), expected)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -297,47 +321,11 @@ def test_creation(dtype, memory):
         assert_same(found, np.full((2, 3), value, NUMPY[dtype]))
 
 
-def test_load_store_copy():
-    data = sample((6, 8))
-
-    def kernel(tensor):
-        out = new((4, 4), "float16", nl.shared_hbm)
-        tile = nl.load(tensor[1:5, ::2])
-        assert tile.buffer is nl.sbuf
-        held = new((4, 4), "float32", nl.psum)
-        nisa.tensor_copy(held, tile)
-        copied = nl.copy(held, "float16")
-        assert copied.buffer is nl.sbuf
-        nl.store(out, copied)
-        row = nl.load(tensor[2])
-        assert row.shape == (8, 1)
-        return out, to_hbm(nl.load(tensor, "bfloat16")), to_hbm(row)
-
-    part, whole, row = nki.simulate(kernel)(data)
-    assert_same(part, data[1:5, ::2].astype(np.float16))
-    assert_same(whole, data.astype(ml_dtypes.bfloat16))
-    assert_same(row, data[2][:, None])
-
-
 @pytest.mark.parametrize("out", [None, "bfloat16"])
 def test_load_transpose2d(out):
     data = sample((6, 8))
     found = nki.simulate(lambda tensor: to_hbm(nl.load_transpose2d(tensor[:, 1:5], out)))(data)
     assert_same(found, cast(data[:, 1:5].T, out or "float32"))
-
-
-def test_transpose_and_matmul():
-    a, b = sample((32, 16)), sample((32, 24), seed=1)
-
-    def body(x, y):
-        turned, product = nl.transpose(x), nl.matmul(x, y, transpose_x=True)
-        assert turned.buffer is product.buffer is nl.psum
-        return turned, product, nl.transpose(x, "bfloat16")
-
-    turned, product, low = run(body, a, b)
-    assert_same(turned, a.T)
-    near(product, wide(a).T @ wide(b), sums(32))
-    assert_same(low, cast(a.T, "bfloat16"))
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 5), (4, 3, 1), (1, 1, 5), (1, 3, 5), (4, 1, 5)])

@@ -8,7 +8,7 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import new, refuses, run, to_hbm, written
+from .conftest import blocks, check_values, new, refuses, run, to_hbm, written
 
 
 def find(data, vals, dtype="uint32", shape=None):
@@ -41,46 +41,46 @@ def top(rows, columns, n, k):
     return topk(np.ones((rows, columns), ml_dtypes.bfloat16), n, k)
 
 
-def replace(data, vals, imm=-1.0):
-    def body(d, v):
-        dst, indices = new(d.shape), new((d.shape[0], 8), "uint32")
-        nisa.nc_match_replace8(dst, d, v, imm, indices)
-        return dst, indices
+KERNELS = blocks("""
+nc_match_replace8 gives repeated values their places in descending order: the reference's example
+    data = nl.load(nl.shared_constant(np.array([[1, 2, 3, 4] + [8] * 7], np.float32)))
+    values = nl.load(nl.shared_constant(np.array([[3] + [8] * 7], np.float32)))
+    dst, indices = new((1, 11)), new((1, 8), "uint32")
+    nisa.nc_match_replace8(dst, data, values, -1.0, indices)
+    return dst, indices
+  np.array([[1, 2, -1, 4] + [-1] * 7], np.float32)
+  np.array([[2, 10, 9, 8, 7, 6, 5, 4]], np.uint32)
+nc_match_replace8 replaces first occurrences only
+    data = nl.load(nl.shared_constant(np.array([[5, 5, 6, 7, 5, 0, 1, 2]], np.float32)))
+    values = nl.load(nl.shared_constant(np.array([[5, 7, 40, 41, 42, 43, 44, 45]], np.float32)))
+    dst, indices = new((1, 8)), new((1, 8), "uint32")
+    nisa.nc_match_replace8(dst, data, values, 0.5, indices)
+    return dst, indices[:, :3]
+  np.array([[0.5, 5, 6, 0.5, 5, 0, 1, 2]], np.float32)
+  np.array([[0, 3, 0xFFFFFFFF]], np.uint32)
+nc_match_replace8 sorts with max8 [x 2x32]
+    found, rest = new((2, 32)), x
+    for start in range(0, 32, 8):
+        largest, left = found[:, start : start + 8], new((2, 32))
+        nisa.max8(largest, rest)
+        nisa.nc_match_replace8(left, rest, largest, -100.0)
+        rest = left
+    return found
+  -np.sort(-x, axis=1)
+nonzero_with_count reads the partitions that it needs only [trn2]
+    src, dst = new((128, 4), "int32"), new((128, 5), "int32")
+    for partition in range(0, 128, 32):
+        nisa.memset(src[partition : partition + 17], 1)
+        nisa.memset(dst[partition : partition + 32], 0)
+    nisa.nonzero_with_count(dst, src)
+    return dst[:, 4:5]
+  np.where(np.arange(128)[:, None] % 16, 0, 4).astype(np.int32)
+""")
 
-    return run(body, data, vals)
 
-
-def test_match_replace8_gives_repeated_values_their_places_in_descending_order():
-    """The example of the API reference."""
-    data = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8]], np.float32)
-    vals = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], np.float32)
-    replaced, indices = replace(data, vals)
-    assert indices.tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
-    assert replaced.tolist() == [[1, 2, -1, 4] + [-1] * 7]
-
-
-def test_match_replace8_replaces_first_occurrences_only():
-    data = np.array([[5, 5, 6, 7, 5, 0, 1, 2]], np.float32)
-    vals = np.array([[5, 7, 40, 41, 42, 43, 44, 45]], np.float32)
-    replaced, indices = replace(data, vals, 0.5)
-    assert replaced.tolist() == [[0.5, 5, 6, 0.5, 5, 0, 1, 2]]
-    assert indices[0, :3].tolist() == [0, 3, 0xFFFFFFFF]
-
-
-def test_match_replace8_sorts_with_max8():
-    data = np.random.default_rng(1).permutation(64).reshape(2, 32).astype(np.float32)
-
-    def body(t):
-        found = new((2, 32))
-        rest = t
-        for start in range(0, 32, 8):
-            nisa.max8(found[:, start : start + 8], rest)
-            left = new((2, 32))
-            nisa.nc_match_replace8(left, rest, found[:, start : start + 8], -100.0)
-            rest = left
-        return found
-
-    np.testing.assert_array_equal(run(body, data), -np.sort(-data, axis=1))
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 def counted(data, chip="trn2", **settings):
@@ -104,19 +104,6 @@ def test_nonzero_with_count_of_the_reference():
     assert found[0].tolist() == [17, 18, 21, -1, -1, -1, -1, -1, 3]
     assert (found[1:16] == 7).all()
     assert found[16].tolist() == [*range(16, 24), 8]
-
-
-def test_nonzero_with_count_reads_the_partitions_it_needs_only():
-    def kernel():
-        src, dst = new((128, 4), "int32"), new((128, 5), "int32")
-        for partition in range(0, 128, 32):
-            nisa.memset(src[partition : partition + 17], 1)
-            nisa.memset(dst[partition : partition + 32], 0)
-        nisa.nonzero_with_count(dst, src)
-        return to_hbm(dst)
-
-    with hardware.select(hardware.chip("trn2")), nki_sim.strict():
-        assert nki.simulate(kernel)()[::16, 4].tolist() == [4] * 8
 
 
 def topk(data, n, k):
