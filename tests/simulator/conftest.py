@@ -130,10 +130,11 @@ def run(body, *arrays, psum=()):
     return nki.simulate(kernel)(*arrays)
 
 
-def recorded(kernel, *arrays):
+def recorded(kernel, *arrays, programs=None):
     """The timeline of a run."""
+    launch = nki_sim.simulate(kernel)
     with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)(*arrays)
+        (launch.with_programs(programs) if programs else launch)(*arrays)
     return timeline
 
 
@@ -181,7 +182,8 @@ def check_timeline(heading, text, names):
     """What a text says of a kernel's timeline is true.
 
     Below the kernel's lines stand expressions of its attributes, one a line. Brackets in the
-    heading have the chip, by default trn1, and the shape of an argument: "[trn2] [x of 128x64]".
+    heading have the chip, by default trn1, and the shape of an argument: "[trn2] [x of 128x64]";
+    "[2 programs]" stands for a launch on two cores.
     """
     lines = text.splitlines()
     code = [line for line in lines if line.startswith(" ")]
@@ -189,12 +191,13 @@ def check_timeline(heading, text, names):
     kernel = kernel_of(textwrap.dedent("\n".join(code)), names, "x" if shape else "")
     arrays = [np.zeros([int(size) for size in shape.groups()], np.float32)] if shape else []
     with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
-        numbers = Numbers(recorded(kernel, *arrays))
+        programs = {"programs": 2} if "[2 programs]" in heading else {}
+        numbers = Numbers(recorded(kernel, *arrays, **programs))
     for fact in lines[len(code) :]:
         first, *others = (eval(side, names, numbers) for side in fact.split(" == "))
         assert others or first, fact
         for other in others:
-            is_number = isinstance(other, (int, float))
+            is_number = isinstance(other, (int, float, tuple))
             assert first == (pytest.approx(other, rel=1e-12) if is_number else other), fact
 
 

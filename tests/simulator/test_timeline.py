@@ -184,12 +184,71 @@ a write waits for the reader of a tile whose other part was written before [x of
     nisa.memset(held[:, :64], 0.0, engine=VECTOR)
     nisa.dma_copy(held[:, 256:], x)
   events[3].start_ns >= events[1].end_ns
+a writer waits for the slower of two array tiles side by side, the second one shorter
+    a, bank, other = filled(), tile(buffer=nl.psum), tile((128, 64), nl.psum)
+    size = {"tile_size": (64, 128)}
+    nisa.nc_matmul(bank, a[0:64, 0:128], a[0:64], tile_position=(0, 0), **size)
+    nisa.nc_matmul(other, a[64:, 0:128], a[64:, 0:64], tile_position=(64, 0), **size)
+    nisa.memset(a, 1.0, engine=VECTOR)
+  events[2].end_ns < events[1].end_ns
+  events[3].start_ns == events[1].end_ns
+a writer waits for the slower of a product and a transpose beside it [trn3]
+    a, bank, other = filled(), tile(buffer=nl.psum), tile((128, 128), nl.psum)
+    nisa.nc_matmul(bank, a[:, 0:128], a)
+    nisa.nc_transpose(other, a[:, 0:128], engine=nisa.engine.tensor)
+    nisa.memset(a, 1.0, engine=VECTOR)
+  events[2].end_ns < events[1].end_ns
+  events[3].start_ns == events[1].end_ns
+transfers of one queue fill a tile without waiting, and its first reader waits for all of them
+    whole = tile((128, 3 * 512))
+    for part in range(3):
+        nisa.dma_copy(whole[:, 512 * part : 512 * part + 512], nl.shared_constant(ONES))
+    nisa.activation(tile(), nl.copy, whole[:, 0:512])
+  events[-1].start_ns == DMA + 3 * 128 * 2048 / 263
+a matmul waits for the eighth bank before it, and loads its weights (32 cycles) then
+    a, out = filled(dtype=nl.bfloat16), tile()
+    for _ in range(20):
+        bank = tile(buffer=nl.psum)
+        nisa.nc_matmul(bank, a[:, 0:128], a)
+        nisa.activation(out, nl.copy, bank)
+  matmuls(events)[7].start_ns - matmuls(events)[6].start_ns == 512 / RATE
+  matmuls(events)[19].start_ns == events[2 * 11 + 2].end_ns + 128 / 4 / RATE
+  psum_peak_banks == 1
+rows a power of two apart cost nothing [x of 128x512]
+    nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+  total_ns == DMA + 8 * (21 + 1024 / 17)
+rows that are padded cost the same [x of 128x513]
+    nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+  total_ns == DMA + 8 * (21 + 1024 / 17)
+rows a power of two apart cost nothing either [trn2] [x of 128x512]
+    nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+  total_ns == 745 + 700 + 350 + 8 * (6 + 1024 / 23)
+array tiles that write one bank follow each other
+    a, bank = filled((128, 256)), tile(buffer=nl.psum)
+    for row in (0, 64):
+        rows, place = a[row : row + 64], {"tile_position": (row, 0), "tile_size": (64, 128)}
+        nisa.nc_matmul(bank[:, 4 * row : 4 * row + 256], rows[:, 0:128], rows, **place)
+  events[2].start_ns == events[1].end_ns
+  tensor == events[2].end_ns - events[1].start_ns
+array tiles that write two banks run side by side, which is one time
+    a, bank = filled((128, 256)), tile((128, 1024), nl.psum)
+    for row in (0, 64):
+        rows, place = a[row : row + 64], {"tile_position": (row, 0), "tile_size": (64, 128)}
+        nisa.nc_matmul(bank[:, 8 * row : 8 * row + 256], rows[:, 0:128], rows, **place)
+  events[2].start_ns == events[1].start_ns + 128 / RATE
+  tensor == events[2].end_ns - events[1].start_ns
 """)
+ONES = np.ones((128, 512), np.float32)
+
+
+def matmuls(events):
+    return [event for event in events if event.engine == "tensor"]
 
 
 @pytest.mark.parametrize("heading", KERNELS)
 def test_kernels(heading):
-    check_timeline(heading, KERNELS[heading], globals())
+    with nki_sim.allow("psum-bank-groups"):
+        check_timeline(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize("columns", [1, 8, 16, 17, 64])
@@ -319,41 +378,6 @@ def test_vector_and_scalar_take_turns_on_a_bank_on_v3(is_same):
     assert scalar.start_ns == near(begin + (304 / 0.96 if is_same else 0))
 
 
-@pytest.mark.parametrize("is_same", [True, False])
-def test_array_tiles_that_write_one_bank_follow_each_other(is_same):
-    def kernel():
-        a = filled((128, 256))
-        both = tile((128, 1024), nl.psum)
-        for half in range(2):
-            rows = slice(64 * half, 64 * half + 64)
-            first = (256 if is_same else 512) * half
-            nisa.nc_matmul(
-                both[:, first : first + 256],
-                a[rows, 0:128],
-                a[rows],
-                tile_position=(64 * half, 0),
-                tile_size=(64, 128),
-            )
-
-    with nki_sim.allow("psum-bank-groups"):
-        timeline = run(kernel)
-    first, second = [e for e in timeline.events if e.engine == "tensor"]
-    assert second.start_ns == near(first.end_ns if is_same else first.start_ns + 128 / RATE)
-    # Passes side by side are one time.
-    busy = second.end_ns - first.start_ns
-    assert timeline.engine_busy_ns["tensor"] == near(busy)
-
-
-@pytest.mark.parametrize(("chip", "rate"), [("trn1", 17), ("trn2", 23)])
-def test_rows_a_power_of_two_apart_cost_nothing(chip, rate):
-    kernel = loading(256, part=slice(256))
-    gapped = run(kernel, np.zeros((128, 512), np.float32), chip=chip)
-    padded = run(kernel, np.zeros((128, 513), np.float32), chip=chip)
-    gap, fixed = (21, DMA) if chip == "trn1" else (6, 745 + 700 + 350)
-    assert gapped.total_ns == near(fixed + 8 * (gap + 1024 / rate))
-    assert padded.total_ns == gapped.total_ns
-
-
 REGIONS = replace(hardware.TRN1, tracks_whole_tensors=False)
 
 
@@ -377,56 +401,6 @@ def test_a_writer_waits_for_readers_of_its_tile(chip, part):
     waits = part == "same" or chip.tracks_whole_tensors
     late = (read if waits else fill) + MEMSET + SEEN
     assert timeline.total_ns == near(max(read + 160 / 1.4, late))
-
-
-@pytest.mark.parametrize("chip", ["trn1", "trn3"])
-def test_a_writer_waits_for_the_slower_of_two_readers_on_the_tensor_engine(chip):
-    def kernel():
-        a = filled((128, 512))
-        first, second = tile((128, 512), nl.psum), tile((128, 512), nl.psum)
-        if chip == "trn1":  # array tiles side by side, the second one shorter
-            low, high = {"tile_size": (64, 128)}, slice(64, 128)
-            nisa.nc_matmul(first, a[0:64, 0:128], a[0:64], tile_position=(0, 0), **low)
-            short = second[:, 0:64]
-            nisa.nc_matmul(short, a[high, 0:128], a[high, 0:64], tile_position=(64, 0), **low)
-        else:  # a transpose beside a product
-            nisa.nc_matmul(first, a[:, 0:128], a)
-            nisa.nc_transpose(second[:, 0:128], a[:, 0:128], engine=nisa.engine.tensor)
-        nisa.memset(a, 1.0, engine=nisa.engine.vector)
-
-    *_, product, short, last = run(kernel, chip=chip).events
-    assert short.end_ns < product.end_ns
-    assert last.start_ns == near(product.end_ns)
-
-
-def test_transfers_of_one_queue_fill_a_tile_without_waiting():
-    def kernel(x, parts):
-        whole = tile((128, 512 * parts))
-        for part in range(parts):
-            nisa.dma_copy(whole[:, 512 * part : 512 * part + 512], x)
-        nisa.activation(tile((128, 512)), nl.copy, whole[:, 0:512])
-
-    x = np.zeros((128, 512), np.float32)
-    read = run(kernel, x, 3).total_ns - run(kernel, x, 1).total_ns
-    assert read == near(2 * 128 * 2048 / 263)  # the first part's reader waits for all of them
-
-
-def test_a_matmul_waits_for_the_eighth_bank_before_it():
-    def kernel():
-        a = filled((128, 512), nl.bfloat16)
-        out = tile((128, 512))
-        for _ in range(20):
-            bank = tile((128, 512), nl.psum)
-            nisa.nc_matmul(bank, a[:, 0:128], a)
-            nisa.activation(out, nl.copy, bank)
-
-    timeline = run(kernel)
-    matmuls = [e.start_ns for e in timeline.events if e.engine == "tensor"]
-    copies = [e.end_ns for e in timeline.events if e.engine == "scalar"]
-    assert matmuls[7] - matmuls[6] == near(512 / RATE)  # banks are free: back to back
-    # Later, a matmul loads its weights (32 cycles) once the bank it reuses is evacuated.
-    assert matmuls[19] == near(copies[11] + 128 / 4 / RATE)
-    assert timeline.psum_peak_banks == 1
 
 
 def pipeline(x, w):
