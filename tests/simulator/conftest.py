@@ -197,7 +197,8 @@ def check_timeline(heading, text, names):
         first, *others = (eval(side, names, numbers) for side in fact.split(" == "))
         assert others or first, fact
         for other in others:
-            is_number = isinstance(other, (int, float, tuple))
+            parts = other if isinstance(other, tuple) else (other,)
+            is_number = all(isinstance(part, (int, float)) for part in parts)
             assert first == (pytest.approx(other, rel=1e-12) if is_number else other), fact
 
 

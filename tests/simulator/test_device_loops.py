@@ -216,6 +216,22 @@ a loop without iterations changes nothing of the loop before it
     nl.fori_loop(0, 0, body)
   total_ns == 100 * (MEMSET + SEEN + BRANCH)
   vector == 100 * MEMSET
+a tile from outside is held during the loop, though the body's first instruction alone uses it
+    early = filled(16 << 10)  # 64 KiB
+    def body(i):
+        nisa.tensor_scalar(early[:, :8], early[:, :8], nl.add, 1.0)
+        nisa.memset(tile(16 << 10), 0.0)
+    nl.fori_loop(0, 50, body)
+  sbuf_peak_bytes == 128 << 10
+memory of the body counts once [x of 128x512]
+    def body(i):
+        scratch, held = nl.ndarray((128, N), FLOAT, nl.private_hbm), tile()
+        nisa.dma_copy(held, x)
+        nisa.dma_copy(scratch, held)
+        nisa.dma_copy(held, scratch)
+    nl.fori_loop(0, 50, body)
+  hbm_scratch_bytes == 128 * N * 4
+  sbuf_peak_bytes == N * 4
 empty loops follow each other
     nl.fori_loop(0, 3, lambda i: None)
     nl.fori_loop(0, 4, lambda i: None)
@@ -233,38 +249,6 @@ stores at unknown addresses of one tensor take turns
 @pytest.mark.parametrize("heading", KERNELS)
 def test_kernels(heading):
     check_timeline(heading, KERNELS[heading], globals())
-
-
-def test_a_tile_from_outside_is_held_during_the_loop():
-    def kernel(trips):
-        early = filled(16 << 10)  # 64 KiB, used by the first instruction of the body alone
-
-        def body(i):
-            nisa.tensor_scalar(early[:, :8], early[:, :8], nl.add, 1.0)
-            nisa.memset(tile(16 << 10), 0.0)
-
-        nl.fori_loop(0, trips, body)
-
-    for trips in (1, 2, 50):
-        assert dry(kernel, trips).sbuf_peak_bytes == 128 << 10
-
-
-def test_memory_of_the_body_counts_once():
-    def kernel(x, trips):
-        out = nl.ndarray((128, N), FLOAT, nl.shared_hbm)
-
-        def body(i):
-            scratch, held = nl.ndarray((128, N), FLOAT, nl.private_hbm), tile()
-            nisa.dma_copy(held, x)
-            nisa.dma_copy(scratch, held)
-            nisa.dma_copy(out, scratch)
-
-        nl.fori_loop(0, trips, body)
-        return out
-
-    for trips in (1, 3, 50):
-        found = dry(kernel, ((128, N), "float32"), trips)
-        assert (found.hbm_scratch_bytes, found.sbuf_peak_bytes) == (128 * N * 4, N * 4)
 
 
 @pytest.mark.parametrize("way", ["free", "depends_on", "with_schedule", "backwards"])

@@ -19,7 +19,18 @@ from nki_sim import hardware
 from nki_sim.rules import core_hazards, device_rules
 from nki_sim.timeline.pair_schedule import SharedHbm
 
-from .conftest import RULE, TARGET, blocks, broken, kernel_of, legal, new, refuses, sample
+from .conftest import (
+    RULE,
+    TARGET,
+    blocks,
+    broken,
+    check_timeline,
+    kernel_of,
+    legal,
+    new,
+    refuses,
+    sample,
+)
 
 TRN2 = hardware.chip("trn2")
 ROWS = sample((256, 64))
@@ -915,41 +926,46 @@ def test_edges_by_name_hold_in_both_programs(first, second):
 # The timeline.
 
 
-def test_a_barrier_waits_for_the_later_core():
-    """Vector: 48 + N cycles at 0.96 GHz, seen 160 later. The barrier: 700 ns."""
+TIMELINES = blocks("""
+a barrier (700 ns) waits for the later core; VectorE: 48 + N cycles at 0.96 GHz, seen 160 later
+    t = new((128, 960))
+    for _ in range(1 + 3 * me()):
+        nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    nisa.core_barrier(x, (0, 1), nisa.engine.vector)
+    nisa.memset(t, 1.0, engine=nisa.engine.vector)
+    nisa.memset(new((128, 960)), 0.0, engine=nisa.engine.gpsimd)
+  span(events, 0, 1) == span(events, 1, 4) == (4 * STEP, 4 * STEP + 700)
+  span(events, 0, 2) == span(events, 1, 5) == (4 * STEP + 700, 5 * STEP + 700)
+  span(events, 0, 3)[0] == span(events, 1, 6)[0] == 0
+  total_ns == 5 * STEP + 700 + 160 / 0.96
+  [(e.core, e.name) for e in critical_path][:4] == [(1, "memset")] * 4
+  [e.name for e in critical_path][4:] == ["core_barrier", "memset"]
+  vector == 5 * STEP + 700
+sendrecv is a DMA after a barrier: 2 KiB an engine at 23 B/ns; 8 runs of 25 ns between partitions
+    return exchanged(x)
+  span(events, 0, 1) == span(events, 1, 1) == (LOAD + 350 + 700, LOAD + SEND + 1050)
+  span(events, 0, 2)[0] == span(events, 1, 2)[0] == LOAD + SEND + 1050 + 350
+  instructions == 6
+  launches == 1
+  dma_bytes == 6 * 128 * 256
+  hbm_bytes == 4 * 128 * 256
+GpSimdE sends by itself: 153 B/ns [v3]; 150 cycles at 1.2 GHz and a semaphore before
+    nisa.sendrecv(*tiles((128, 256)), 1 - me(), 1 - me(), 0, nisa.dma_engine.gpsimd_dma)
+  {e.engine for e in events if "sendrecv" in e.name} == {"gpsimd"}
+  events[-1].end_ns - events[-1].start_ns == 700 + 150 / 1.2 + 128 * 1024 / 153
+""")
+STEP = 1008 / 0.96
+LOAD, SEND = 745 + 700 + 8 * 256 / 23 + 6, 745 + 700 + 8 * 25
 
-    def kernel(x):
-        tile = new((128, 960))
-        for _ in range(1 + 3 * nl.program_id()):
-            nisa.memset(tile, 0.0, engine=nisa.engine.vector)
-        nisa.core_barrier(x, (0, 1), nisa.engine.vector)
-        nisa.memset(tile, 1.0, engine=nisa.engine.vector)
-        nisa.memset(new((128, 960)), 0.0, engine=nisa.engine.gpsimd)
 
-    timeline = recorded(kernel)
-    step = 1008 / 0.96
-    found = {(e.core, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
-    assert found[0, 1] == found[1, 4] == pytest.approx((4 * step, 4 * step + 700))
-    assert found[0, 2] == found[1, 5] == pytest.approx((4 * step + 700, 5 * step + 700))
-    assert found[0, 3][0] == found[1, 6][0] == 0  # "other engines will not be blocked"
-    assert timeline.total_ns == pytest.approx(5 * step + 700 + 160 / 0.96)
-    path = [(event.core, event.name) for event in timeline.critical_path]
-    assert path[:4] == [(1, "memset")] * 4 and path[-1][1] == "memset"
-    assert path[4] in ((0, "core_barrier"), (1, "core_barrier")) and len(path) == 6
-    assert timeline.engine_busy_ns["vector"] == pytest.approx(5 * step + 700)  # of core 1
+def span(events, core, number):
+    (event,) = [event for event in events if (event.core, event.number) == (core, number)]
+    return event.start_ns, event.end_ns
 
 
-def test_sendrecv_is_a_dma_after_a_barrier():
-    """2 KiB an engine at 23 B/ns from HBM; 8 runs of 25 ns from partition to partition."""
-    load, send = 745 + 700 + 8 * 256 / 23 + 6, 745 + 700 + 8 * 25
-    timeline = recorded(exchanged)
-    found = {(e.core, e.name, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
-    for core in range(2):
-        start, end = found[core, "sendrecv", 1]
-        assert (start, end) == pytest.approx((load + 350 + 700, load + send + 1050))
-        assert found[core, "dma_copy", 2][0] == pytest.approx(end + 350)
-    assert timeline.instructions == 6 and timeline.launches == 1
-    assert timeline.dma_bytes == 6 * 128 * 256 and timeline.hbm_bytes == 4 * 128 * 256
+@pytest.mark.parametrize("heading", TIMELINES)
+def test_timelines(heading):
+    check_timeline(f"{heading} [trn2] [x of 256x64] [2 programs]", TIMELINES[heading], globals())
 
 
 @pytest.mark.parametrize("kernel", [swapped, exchanged, lambda x: (doubled(x), fori(3))[0]])
@@ -994,19 +1010,6 @@ def test_both_wait_for_the_later_transfer():
     copies = {e.core: e.start_ns for e in events if e.name == "tensor_copy"}
     assert ends[1] > ends[0] + 10_000
     assert copies[0] == copies[1] == pytest.approx(ends[1] + 350)
-
-
-def test_gpsimd_sends_by_itself():
-    """Its DMA engines move 153 B/ns [v3]; 150 cycles at 1.2 GHz and a semaphore before."""
-
-    def kernel(x):
-        other = 1 - nl.program_id()
-        pair = tiles((128, 256))
-        nisa.sendrecv(*pair, other, other, 0, nisa.dma_engine.gpsimd_dma)
-
-    (event,) = [e for e in recorded(kernel).events if e.name == "sendrecv" and e.core]
-    assert event.engine == "gpsimd"
-    assert event.end_ns - event.start_ns == pytest.approx(700 + 150 / 1.2 + 128 * 1024 / 153)
 
 
 def test_two_cores_share_the_bandwidth_of_hbm():
