@@ -44,10 +44,8 @@ NESTED = ([1], 2)
 MATRIX = np.eye(2)
 NAMES = frozenset({"a"})
 
-
 class NKIObject:
     pass
-
 
 @dataclass
 class Config(NKIObject):
@@ -56,32 +54,25 @@ class Config(NKIObject):
     def half(self):
         return self.size // 2
 
-
 class Plain:
     size = 4
 
-
 class Kind(Enum):
     C2C = 1
-
 
 @dataclass(frozen=True)
 class Block(NKIObject):
     rows: int = 4
     columns: int = 8
 
-
 class Derived(Config):
     pass
-
 
 class Mixed(NKIObject, Plain):
     pass
 
-
 class Number(IntEnum):
     ONE = 1
-
 
 class Decorated(NKIObject):
     @property
@@ -92,51 +83,40 @@ class Decorated(NKIObject):
     def twice(a):
         return 2 * a
 
-
 class Cached(NKIObject):
     @functools.lru_cache
     def size(self):
         return 4
-
 
 class Made(NKIObject):
     @classmethod
     def make(cls):
         return cls()
 
-
 PLAIN = Plain()
 CONFIG = Config()
 
-
 def helper(a):
     return a + RADIX
-
 
 @functools.lru_cache
 def cached(a):
     return a
 
-
 def module_body(i):
     nisa.memset(i, i // 2)
-
 
 def module_body_with_a_result(i):
     return i
 
-
 def keyword_helper(a, *, b):
     return a + b
-
 
 def put(dst, src):
     nisa.dma_copy(dst=dst, src=src)
 
-
 def default_helper(a, b=2):
     return a + b
-
 
 """
 

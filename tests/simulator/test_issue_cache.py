@@ -20,7 +20,7 @@ from nki_sim.instructions import issue_cache
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import IssueCache, NotByValue, frozen, shared_cache
 
-from .conftest import assert_same, new, refuses, run, sample, to_hbm
+from .conftest import assert_same, blocks, check_values, new, refuses, run, sample, to_hbm
 
 
 @pytest.fixture(autouse=True)
@@ -42,44 +42,49 @@ def test_every_shuffle_has_its_own_mask():
         gc.collect(0)  # of the masks; all objects would take seconds
 
 
-def test_a_list_that_changes_is_another_list():
-    def body():
-        first, second, pattern = new((1, 4), "int32"), new((1, 4), "int32"), [[1, 4]]
-        nisa.iota(first, pattern)
-        pattern[0][0] = 5
-        nisa.iota(second, pattern)
-        return first, second
+KERNELS = blocks("""
+a list that changes is another list
+    first, second, pattern = new((1, 4), "int32"), new((1, 4), "int32"), [[1, 4]]
+    nisa.iota(first, pattern)
+    pattern[0][0] = 5
+    nisa.iota(second, pattern)
+    return first, second
+  np.array([[0, 1, 2, 3]], np.int32)
+  np.array([[0, 5, 10, 15]], np.int32)
+an array that changes does not change what was issued [x 2x3]
+    results, factor = [], np.array(2.0)
+    for value in (2.0, 3.0, 2.0):
+        factor[...] = value
+        results.append(new((2, 3)))
+        nisa.tensor_scalar(results[-1], x, nl.multiply, factor)
+        factor[...] = 7.0
+    return tuple(results)
+  2 * x
+  3 * x
+  2 * x
+zeros keep their sign
+    plus, minus, inverse = new((1, 1)), new((1, 1)), new((1, 2))
+    for tile, value in 2 * ((plus, 0.0), (minus, -0.0)):
+        nisa.memset(tile, value)
+    nisa.reciprocal(inverse[:, 0:1], plus)
+    nisa.reciprocal(inverse[:, 1:2], minus)
+    return inverse
+  np.array([[np.inf, -np.inf]], np.float32)
+what has no key is planned each time
+    class Pattern(list):  # what a class of its own compares by is not known
+        pass
+    tiles = new((1, 3), "int32"), new((1, 3), "int32")
+    for tile, step in zip(tiles, (1, 2), strict=True):
+        nisa.iota(tile, Pattern([[step, 3]]))
+    return tiles
+  np.array([[0, 1, 2]], np.int32)
+  np.array([[0, 2, 4]], np.int32)
+""")
 
-    first, second = run(body)
-    assert (first.tolist(), second.tolist()) == ([[0, 1, 2, 3]], [[0, 5, 10, 15]])
 
-
-def test_an_array_that_changes_does_not_change_what_was_issued():
-    def body(tile):
-        results, factor = [], np.array(2.0)
-        for value in (2.0, 3.0, 2.0):
-            factor[...] = value
-            results.append(new((2, 3)))
-            nisa.tensor_scalar(results[-1], tile, nl.multiply, factor)
-            factor[...] = 7.0
-        return tuple(results)
-
-    data = sample((2, 3))
-    for result, factor in zip(run(body, data), (2, 3, 2), strict=True):
-        assert_same(result, data * np.float32(factor))
-
-
-def test_zeros_keep_their_sign():
-    for _ in range(2):
-
-        def body():
-            tiles = new((1, 1)), new((1, 1))
-            nisa.memset(tiles[0], 0.0)
-            nisa.memset(tiles[1], -0.0)
-            return tiles
-
-        plus, minus = run(body)
-        assert (np.signbit(plus), np.signbit(minus)) == (False, True)
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 def test_a_scalar_offset_is_no_vector_offset():
@@ -147,19 +152,6 @@ class Mutable:
 def test_what_has_no_value_has_no_key(value):
     with pytest.raises(NotByValue):
         frozen(value)
-
-
-def test_what_has_no_key_is_planned_each_time():
-    class Pattern(list):  # what a class of its own compares by is not known
-        pass
-
-    def body():
-        tiles = new((1, 3), "int32"), new((1, 3), "int32")
-        for tile, step in zip(tiles, (1, 2), strict=True):
-            nisa.iota(tile, Pattern([[step, 3]]))
-        return tiles
-
-    assert [t.tolist() for t in run(body)] == [[[0, 1, 2]], [[0, 2, 4]]]
 
 
 def test_a_text_by_position_is_no_keyword():
