@@ -76,25 +76,36 @@ def test_a_body_cannot_change_python_state(name, trips):
     refuses("cannot change Python state", nki_sim.dry_run, kernel)
 
 
-# An iterator is state that no snapshot shows; what it does to the instructions is seen.
-@pytest.mark.parametrize(
-    "body",
-    [
-        lambda tile, value: nisa.memset(tile, value),
-        lambda tile, value: nisa.memset(tile[:, int(value) : int(value) + 1], 1.0),
-        lambda tile, value: [nisa.memset(tile, 1.0) for _ in range(int(value))],
-        lambda tile, value: nisa.tensor_scalar(
-            tile, tile, nl.add if value < 2 else nl.multiply, 1.0
-        ),
-    ],
-    ids=["constant", "place", "number of instructions", "operator"],
-)
-def test_every_iteration_issues_the_same_instructions(body):
-    def kernel():
-        values, tile = iter((1.0, 2.0, 3.0)), nl.zeros((4, 16), nl.float32)
-        nl.fori_loop(0, 3, lambda i: body(tile, next(values)) and None)
+# An iterator is state that no snapshot shows; what it does to the instructions is seen. A tracer
+# computes a scalar once: numbers of Python that differ are not seen in its value.
+ITERATIONS = blocks("""
+a constant
+    nisa.memset(tile, next(values))
+a place
+    column = next(values)
+    nisa.memset(tile[:, column : column + 1], 1.0)
+the number of instructions
+    for _ in range(next(values)):
+        nisa.memset(tile, 1.0)
+an operator
+    nisa.tensor_scalar(tile, tile, nl.add if next(values) < 2 else nl.multiply, 1.0)
+a number in a scalar
+    nisa.scalar_store(place, i * 10 + next(values))
+a number in an address
+    nisa.memset(tile.ap([[16, 4], [1, 1]], scalar_offset=i + next(values), indirect_dim=1), 1.0)
+""")
 
-    refuses("must issue the same instructions", nki_sim.simulate(kernel))
+
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_every_iteration_issues_the_same_instructions(name):
+    def launch(values):
+        tile, place = nl.zeros((4, 16), nl.float32), nl.zeros((1, 1), nl.int32)
+        names = globals() | {"tile": tile, "place": place, "values": values}
+        nl.fori_loop(0, 3, kernel_of(ITERATIONS[name], names, "i"))
+
+    says = "every iteration must issue the same instructions"
+    refuses(says, nki_sim.simulate(lambda: launch(iter((1, 2, 3)))))
+    nki_sim.simulate(lambda: launch(itertools.repeat(1)))()
 
 
 def test_the_body_of_a_while_loop_too():
@@ -160,38 +171,6 @@ def test_state_behind_a_name(name):
     body = hidden_states()[name]
     kernel = nki_sim.simulate(lambda: nl.fori_loop(0, 2, body))
     refuses("the body is traced once, so it cannot change Python state", kernel)
-
-
-def test_a_scalar_is_computed_in_the_same_way_by_every_iteration():
-    """A tracer computes it once: numbers of Python that differ are not seen in its value."""
-    generated = (n for n in range(100))
-
-    def stored(value):
-        def kernel(x):
-            out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
-            nl.fori_loop(0, 3, lambda i: nisa.scalar_store(out, value(i)))
-            return out
-
-        return nki_sim.simulate(kernel)(np.zeros((1, 1), np.int32))
-
-    assert stored(lambda i: i * 10 + 1) == 21
-    says = "every iteration must issue the same instructions"
-    refuses(says, stored, lambda i: i * 10 + next(generated))
-
-    def moved(offset):
-        def kernel(x):
-            out = nl.ndarray((4, 1), nl.float32, buffer=nl.shared_hbm)
-            tile = nl.zeros((1, 1), nl.float32)
-
-            def body(i):
-                nisa.dma_copy(out.ap([[1, 1], [1, 1]], scalar_offset=offset(i)), tile)
-
-            nl.fori_loop(0, 3, body)
-            return out
-
-        return nki_sim.simulate(kernel)(np.zeros((1, 1), np.float32))
-
-    refuses(says, moved, lambda i: i + next(generated) % 2)
 
 
 def test_a_scalar_ends_with_its_loop_and_its_launch():
