@@ -1,6 +1,8 @@
 """Helpers of the simulator's tests: they run a few instructions on tiles with given arrays."""
 
 import contextlib
+import itertools
+import linecache
 import operator
 import re
 import textwrap
@@ -144,10 +146,15 @@ def blocks(text):
     return {heading: textwrap.dedent(code) for heading, _, code in found}
 
 
+NUMBERS = itertools.count()
+
+
 def kernel_of(code, names, parameters=""):
     """The kernel of these lines, in which the names are known, and those of this file."""
-    scope = globals() | names
-    exec(f"def kernel({parameters}):\n" + textwrap.indent(code, "    "), scope)
+    scope, file = globals() | names, f"<kernel {next(NUMBERS)}>"
+    source = f"def kernel({parameters}):\n" + textwrap.indent(code, "    ")
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    exec(compile(source, file, "exec"), scope)
     return scope["kernel"]
 
 
@@ -237,7 +244,8 @@ def check_values(heading, text, names):
             found = kernel(*tensors)
             return tuple(map(to_hbm, found if isinstance(found, tuple) else (found,)))
 
-        with hardware.select(hardware.chip(chip[1] if chip else "trn1")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(TARGET, chip[1] if chip else "trn1")
             return list(nki.simulate(stored)(*[value.copy() for value in values.values()]))
 
     if CHOICE.search(code):
