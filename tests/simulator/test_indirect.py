@@ -117,6 +117,13 @@ scalar_offset is 1, but it is out of bounds [x 4x6]
     nisa.tensor_copy(dst, view)
     return dst
   x[:, 4:6]
+scalar_offset is 2, but it is out of bounds [x 4x6]
+    # The first element would be one of the next partition.
+    dst = new((4, 2))
+    view = x.ap([[6, 4], [1, 2]], 4, scalar_offset=index({2 | 0}), indirect_dim=1)
+    nisa.tensor_copy(dst, view)
+    return dst
+  x[:, 4:6]
 scalar_offset is 5, .* out of bounds [x 4x5x6]
     # Of a tile of fewer partitions.
     dst = new((2, 6))
