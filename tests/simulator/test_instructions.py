@@ -36,7 +36,7 @@ FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
 INTEGERS = ("int32", "uint8", "int8", "uint16")
 COMMON = (*FLOATS[:3], *INTEGERS[:2])
 SKIP = nisa.oob_mode.skip
-RESET, REDUCE, RESET_REDUCE = (nisa.reduce_cmd[n] for n in ("reset", "reduce", "reset_reduce"))
+REDUCE, RESET_REDUCE = nisa.reduce_cmd.reduce, nisa.reduce_cmd.reset_reduce
 
 
 class Pair(NamedTuple):

@@ -10,9 +10,7 @@ from tests.tolerances import elementary, near, sums
 
 from .conftest import TARGET, blocks, check_values, new, refuses, run, sample, wide, written
 
-RESET, RESET_REDUCE, REDUCE, LOAD = (
-    nisa.reduce_cmd[n] for n in ("reset", "reset_reduce", "reduce", "load_reduce")
-)
+RESET_REDUCE, REDUCE, LOAD = (nisa.reduce_cmd[n] for n in ("reset_reduce", "reduce", "load_reduce"))
 NUMPY = {
     "add": np.add,
     "multiply": np.multiply,
