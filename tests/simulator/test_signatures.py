@@ -217,19 +217,16 @@ def signature(function, skip=0):
     return ", ".join(parts)
 
 
-@pytest.mark.parametrize(("name", "parameters"), DOCUMENTED_ISA)
-def test_isa(name, parameters):
-    assert signature(getattr(nisa, name)) == parameters
-
-
-@pytest.mark.parametrize(("name", "parameters"), DOCUMENTED_LANGUAGE)
-def test_language(name, parameters):
-    assert signature(getattr(nl, name)) == parameters
-
-
-@pytest.mark.parametrize(("name", "parameters"), parse(NKI_TENSOR))
-def test_tensor_methods(name, parameters):
-    assert signature(getattr(nl.NkiTensor, name), skip=1) == parameters
+@pytest.mark.parametrize(
+    ("owner", "name", "parameters"),
+    [
+        *((nisa, *one) for one in DOCUMENTED_ISA),
+        *((nl, *one) for one in DOCUMENTED_LANGUAGE),
+        *((nl.NkiTensor, *one) for one in parse(NKI_TENSOR)),
+    ],
+)
+def test_signatures(owner, name, parameters):
+    assert signature(getattr(owner, name), skip=owner is nl.NkiTensor) == parameters
 
 
 def test_classes():
