@@ -585,30 +585,26 @@ def test_scattered_rows_are_those_of_the_run():
     refuses(BOTH_WRITE, launch, kernel, ROWS, even)
 
 
-SETTINGS = {
-    "cores": (
-        lambda x: nisa.core_barrier(x, (1, 0)),
-        r"cores is \(1, 0\), but it must be \(0, 1\)",
-    ),
-    "one core": (lambda x: nisa.core_barrier(x, (0,)), r"must be \(0, 1\), both cores"),
-    "no tuple": (lambda x: nisa.core_barrier(x, 0), "cores is 0, but it must be a tuple of ints"),
-    "SBUF": (lambda x: nisa.core_barrier(nl.load(x[0:4]), (0, 1)), "data is .*in shared HBM"),
-    "private HBM": (
+SETTINGS = [
+    (lambda x: nisa.core_barrier(x, (1, 0)), r"cores is \(1, 0\), but it must be \(0, 1\)"),
+    (lambda x: nisa.core_barrier(x, (0,)), r"must be \(0, 1\), both cores"),
+    (lambda x: nisa.core_barrier(x, 0), "cores is 0, but it must be a tuple of ints"),
+    (lambda x: nisa.core_barrier(nl.load(x[0:4]), (0, 1)), "data is .*in shared HBM"),
+    (
         lambda x: nisa.core_barrier(nl.ndarray((2, 2), "float32", buffer=nl.hbm), (0, 1)),
         "data is private_hbm tile 2x2 float32, but it must be in shared HBM",
     ),
-    "address": (
+    (
         lambda x: nisa.core_barrier(x.select(0, nisa.register_alloc(0)), (0, 1)),
         "must have an address known at compile time",
     ),
-    "engine": (lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.dma), "engine is dma"),
-    "no engine": (lambda x: nisa.core_barrier(x, (0, 1), 3), "member of nki.isa.engine"),
-}
+    (lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.dma), "engine is dma"),
+    (lambda x: nisa.core_barrier(x, (0, 1), 3), "member of nki.isa.engine"),
+]
 
 
-@pytest.mark.parametrize("case", SETTINGS)
-def test_arguments_of_core_barrier(case):
-    call, message = SETTINGS[case]
+@pytest.mark.parametrize(("call", "message"), SETTINGS)
+def test_arguments_of_core_barrier(call, message):
     refuses(f"nisa.core_barrier: .*{message}", launch, call)
 
 
@@ -683,33 +679,29 @@ def tiles(shape=(8, 8), dtype="float32"):
     return [nl.zeros(shape, dtype) for _ in range(2)]
 
 
-SENDRECV = {
-    "rank": (lambda x: nisa.sendrecv(*tiles(), 2, 1, 0), "send_to_rank is 2, but it must be 0"),
-    "other rank": (
-        lambda x: nisa.sendrecv(*tiles(), 1, -1, 0),
-        "recv_from_rank is -1, but it must be",
-    ),
-    "pipe": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0.5), "pipe_id is 0.5, but it must be an int"),
-    "HBM": (lambda x: nisa.sendrecv(x, x, 1, 1, 0), "src is shared_hbm .*must be in SBUF"),
-    "dtype": (
+SENDRECV = [
+    (lambda x: nisa.sendrecv(*tiles(), 2, 1, 0), "send_to_rank is 2, but it must be 0"),
+    (lambda x: nisa.sendrecv(*tiles(), 1, -1, 0), "recv_from_rank is -1, but it must be"),
+    (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0.5), "pipe_id is 0.5, but it must be an int"),
+    (lambda x: nisa.sendrecv(x, x, 1, 1, 0), "src is shared_hbm .*must be in SBUF"),
+    (
         lambda x: nisa.sendrecv(tiles()[0], tiles(dtype="int32")[1], 1, 1, 0),
         "dtype is .*must have the same dtype",
     ),
-    "shape": (
+    (
         lambda x: nisa.sendrecv(tiles()[0], tiles((4, 16))[1], 1, 1, 0),
         r"\(8, 8\) for src, \(4, 16\) for dst, .*must have the same shape",
     ),
-    "twice": (
+    (
         lambda x: nisa.sendrecv(tiles()[0], tiles()[1].ap([[8, 8], [0, 8]]), 1, 1, 0),
         "dst is .*cannot be written",
     ),
-    "way": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0, 2), "member of nki.isa.dma_engine"),
-}
+    (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0, 2), "member of nki.isa.dma_engine"),
+]
 
 
-@pytest.mark.parametrize("case", SENDRECV)
-def test_arguments_of_sendrecv(case):
-    call, message = SENDRECV[case]
+@pytest.mark.parametrize(("call", "message"), SENDRECV)
+def test_arguments_of_sendrecv(call, message):
     refuses(f"nisa.sendrecv: .*{message}", launch, call)
 
 
