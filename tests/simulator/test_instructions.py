@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from allpairspy import AllPairs
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
@@ -327,9 +328,11 @@ ELEMENTWISE = {
 }
 
 
-@sweeps.pairs(
-    name=ELEMENTWISE, dtype=COMMON, psum=[(), (0,), (1,), (2,)], target=["sbuf", "psum", 0, 1]
-)
+MEMORIES = [(), (0,), (1,), (2,)], ["sbuf", "psum", 0, 1]
+PAIRS = [tuple(row) for row in AllPairs([[*ELEMENTWISE], COMMON, *MEMORIES])]
+
+
+@pytest.mark.parametrize(("name", "dtype", "psum", "target"), PAIRS)
 def test_elementwise(name, dtype, psum, target):
     """Of operands in either memory, into either memory or in place."""
     instruction, function = ELEMENTWISE[name]
