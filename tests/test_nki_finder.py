@@ -1,7 +1,5 @@
 """The module that ``import nki`` finds with the simulator's finder in front of the others."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

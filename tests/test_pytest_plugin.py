@@ -1,7 +1,5 @@
 """The pytest plugin as other projects' tests use it, in pytest runs of their own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

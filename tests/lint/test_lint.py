@@ -4,22 +4,20 @@ Each body is checked in both releases of NKI. Code that only the parser of 0.6 r
 0.7.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import itertools
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from nki_sim.base import releases
-from nki_sim.lint import CONTESTED, RULES, Violation, lint
+from nki_sim.lint import CONTESTED, RULES, lint
 from nki_sim.lint.rules import rules_of, severity_of
+from tests.simulator.conftest import blocks
 
 # What a test module may refer to. The linter reads source, so `nl` needs no real content.
 PREAMBLE = """
@@ -46,10 +44,8 @@ NESTED = ([1], 2)
 MATRIX = np.eye(2)
 NAMES = frozenset({"a"})
 
-
 class NKIObject:
     pass
-
 
 @dataclass
 class Config(NKIObject):
@@ -58,32 +54,25 @@ class Config(NKIObject):
     def half(self):
         return self.size // 2
 
-
 class Plain:
     size = 4
 
-
 class Kind(Enum):
     C2C = 1
-
 
 @dataclass(frozen=True)
 class Block(NKIObject):
     rows: int = 4
     columns: int = 8
 
-
 class Derived(Config):
     pass
-
 
 class Mixed(NKIObject, Plain):
     pass
 
-
 class Number(IntEnum):
     ONE = 1
-
 
 class Decorated(NKIObject):
     @property
@@ -94,51 +83,40 @@ class Decorated(NKIObject):
     def twice(a):
         return 2 * a
 
-
 class Cached(NKIObject):
     @functools.lru_cache
     def size(self):
         return 4
-
 
 class Made(NKIObject):
     @classmethod
     def make(cls):
         return cls()
 
-
 PLAIN = Plain()
 CONFIG = Config()
 
-
 def helper(a):
     return a + RADIX
-
 
 @functools.lru_cache
 def cached(a):
     return a
 
-
 def module_body(i):
     nisa.memset(i, i // 2)
-
 
 def module_body_with_a_result(i):
     return i
 
-
 def keyword_helper(a, *, b):
     return a + b
-
 
 def put(dst, src):
     nisa.dma_copy(dst=dst, src=src)
 
-
 def default_helper(a, b=2):
     return a + b
-
 
 """
 
@@ -146,10 +124,10 @@ counter = itertools.count()
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Callable[[str], ModuleType]:
+def module(tmp_path):
     """Return a function that writes source to a file, after PREAMBLE, and imports it."""
 
-    def load(source: str) -> ModuleType:
+    def load(source):
         name = f"kernels_for_lint_{next(counter)}"
         path = tmp_path / f"{name}.py"
         path.write_text(PREAMBLE + textwrap.dedent(source))
@@ -162,13 +140,20 @@ def module(tmp_path: Path) -> Callable[[str], ModuleType]:
     return load
 
 
-def summary(violations: list[Violation]) -> list[tuple[str, str]]:
+def summary(violations):
     """(rule, text of the line) of every violation, so that tests need not count lines."""
     return [(v.rule, Path(v.file).read_text().splitlines()[v.line - 1]) for v in violations]
 
 
 OUT = "out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)"
 WRITE = "nisa.dma_copy(dst=out[0:4], src=x)"
+
+
+def in_loop(*lines):
+    """A loop on the device whose body has these lines."""
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"def body(i):\n{body}\nnl.fori_loop(0, n, body)"
+
 
 # (rule, body of a kernel). The bad line is the one that ends in "#", else the first one.
 BAD_BODIES = [
@@ -191,12 +176,8 @@ BAD_BODIES = [
     ("for-target", "for [i, j] in ((0, 1), (2, 3)):\n    pass"),
     ("loop-else", "for i in range(n):\n    pass\nelse:\n    pass"),
     ("loop-else", "while n < 2:\n    n += 1\nelse:\n    pass"),
-    ("loop-body", "def body(i):\n    return i  #\nnl.fori_loop(0, n, body)"),
-    (
-        "loop-variable",
-        "def body(i):\n    nisa.tensor_copy(x, x.ap([[1, 1]], scalar_offset=i * 4))  #\n"
-        "nl.fori_loop(0, n, body)",
-    ),
+    ("loop-body", in_loop("return i  #")),
+    ("loop-variable", in_loop("nisa.tensor_copy(x, x.ap([[1, 1]], scalar_offset=i * 4))  #")),
     ("loop-variable", "def body(i):\n    i += 1  #\nnl.fori_loop(0, n, body_fun=body)"),
     (
         "loop-body",
@@ -271,10 +252,7 @@ BAD_BODIES = [
     ("tensor-operator", "for i in range(n):\n    y = nl.load(x)\n    z = y * 2  #"),
     ("tensor-operator", "y = nl.load(x)\nif n:\n    y = nl.load(x)\nz = y + 1  #"),
     ("tensor-operator", "y = n\nif n:\n    y = nl.load(x)\n    z = y + 1  #\nz = y + 1"),
-    (
-        "tensor-operator",
-        "y = nl.load(x)\ndef body(i):\n    nisa.memset(x, y * 2)  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("tensor-operator", "y = nl.load(x)\n" + in_loop("nisa.memset(x, y * 2)  #")),
     ("lost-output", f"{OUT}  #\n{WRITE}"),
     ("lost-output", f"{OUT}  #\n{WRITE}\nreturn None"),
     ("lost-output", f"{OUT}  #\n{WRITE}\nif n == 3:\n    return"),
@@ -286,8 +264,7 @@ BAD_BODIES = [
     ("lost-output", "a, b = nl.zeros((4, n), nl.float32, nl.shared_hbm), n  #\nput(a, x)"),
     (
         "lost-output",
-        f"{OUT}  #\ndef body(i):\n    nisa.dma_copy(dst=out.ap([[1, 1]], scalar_offset=i), src=x)\n"
-        "nl.fori_loop(0, n, body)",
+        f"{OUT}  #\n" + in_loop("nisa.dma_copy(dst=out.ap([[1, 1]], scalar_offset=i), src=x)"),
     ),
     ("lost-output", f"{OUT}  #\n{WRITE}\nnisa.dma_copy(dst=x, src=x)"),
     ("broadcast-method", "y = x.broadcast_to((4, 4))"),
@@ -321,13 +298,10 @@ BAD_BODIES = [
     ("method-decorator", "y = Decorated()"),
     ("method-decorator", "y = Cached()"),
     ("method-decorator", "y = Made()"),
-    (
-        "nested-loop",
-        "def body(i):\n    nl.fori_loop(0, 4, inner_body)  #\nnl.fori_loop(0, n, body)",
-    ),
-    ("loop-body", "rows = []\ndef body(i):\n    rows.append(1)  #\nnl.fori_loop(0, n, body)"),
-    ("loop-body", "d = {}\ndef body(i):\n    d['a'] = 1  #\nnl.fori_loop(0, n, body)"),
-    ("loop-body", "def body(i):\n    CONFIG.size = 1  #\nnl.fori_loop(0, n, body)"),
+    ("nested-loop", in_loop("nl.fori_loop(0, 4, inner_body)  #")),
+    ("loop-body", "rows = []\n" + in_loop("rows.append(1)  #")),
+    ("loop-body", "d = {}\n" + in_loop("d['a'] = 1  #")),
+    ("loop-body", in_loop("CONFIG.size = 1  #")),
 ]
 
 # (rule, whole function with the bad line marked)
@@ -392,16 +366,10 @@ TRACED_BODIES = [
     ),
     ("loop-body", "nl.fori_loop(0, n, module_body_with_a_result)"),
     ("scalar-operator", "nl.fori_loop(0, n, module_body)"),
-    ("scalar-operator", "def body(i):\n    y = range(i)  #\nnl.fori_loop(0, n, body)"),
-    (
-        "scalar-operator",
-        "def body(i):\n    j, k = i * 2, 3\n    y = j % k  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("scalar-operator", in_loop("y = range(i)  #")),
+    ("scalar-operator", in_loop("j, k = i * 2, 3", "y = j % k  #")),
     ("scalar-operator", "y = nisa.scalar_load(x) // 2"),
-    (
-        "scalar-operator",
-        "def body(i):\n    k: int = -i\n    y = k / 2  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("scalar-operator", in_loop("k: int = -i", "y = k / 2  #")),
     (
         "register-operator",
         "reg = nisa.register_alloc(1)\ndef body(i):\n    nisa.memset(x, i * 2)  #\n"
@@ -409,25 +377,22 @@ TRACED_BODIES = [
     ),
     ("register-operator", "nl.while_loop(x, lambda r: r - 1)"),
     ("scalar-operator", "nl.fori_loop(0, n, lambda i: nisa.memset(x, i // 2))"),
-    ("scalar-operator", "def body(i):\n    if i > 2:  #\n        pass\nnl.fori_loop(0, n, body)"),
-    ("scalar-operator", "def body(i):\n    y = x[i * 4 : 8]  #\nnl.fori_loop(0, n, body)"),
-    ("scalar-operator", "def body(i):\n    y = not i  #\nnl.fori_loop(0, n, body)"),
-    (
-        "scalar-operator",
-        "def body(i):\n    row = i * 4 + 1\n    y = (row + 1) % 2  #\nnl.fori_loop(0, n, body)",
-    ),
+    ("scalar-operator", in_loop("if i > 2:  #", "    pass")),
+    ("scalar-operator", in_loop("y = x[i * 4 : 8]  #")),
+    ("scalar-operator", in_loop("y = not i  #")),
+    ("scalar-operator", in_loop("row = i * 4 + 1", "y = (row + 1) % 2  #")),
     ("scalar-operator", "s = nisa.scalar_load(x)\ny = 2 / s  #"),
     (
         "loop-tensor",
-        "tiles = []\ndef body(i):\n    t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)\n"
-        "    tiles.append(t)  #\nnl.fori_loop(0, n, body)",
+        "tiles = []\n"
+        + in_loop("t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)", "tiles.append(t)  #"),
     ),
     (
         "loop-tensor",
-        "t = None\ndef body(i):\n    nonlocal t\n"
-        "    t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)  #\nnl.fori_loop(0, n, body)",
+        "t = None\n"
+        + in_loop("nonlocal t", "t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)  #"),
     ),
-    ("loop-body", "m = 0\ndef body(i):\n    nonlocal m\n    m += 1  #\nnl.fori_loop(0, n, body)"),
+    ("loop-body", "m = 0\n" + in_loop("nonlocal m", "m += 1  #")),
     ("tensor-operator", "y = nl.load(x)\nz = np.exp(y)  #"),
     ("deprecated-range", "for i in nl.affine_range(n):\n    pass"),
     ("deprecated-range", "for i in nl.sequential_range(0, n):\n    pass"),
@@ -440,11 +405,12 @@ TRACED_BODIES = [
 ]
 
 TRACED_GOOD_BODIES = {
-    "sums and products of a loop's variable": "def body(i):\n    row = i * 4 + 1\n"
-    "    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=row - 2 * i))\n"
-    "nl.fori_loop(0, n, body)",
-    "an inner function with a parameter of the same name": "def body(i):\n"
-    "    for k in [(lambda i: i // 2)(4)]:\n        nisa.memset(x, k)\nnl.fori_loop(0, n, body)",
+    "sums and products of a loop's variable": in_loop(
+        "row = i * 4 + 1\nnisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=row - 2 * i))"
+    ),
+    "an inner function with a parameter of the same name": in_loop(
+        "for k in [(lambda i: i // 2)(4)]:\n    nisa.memset(x, k)"
+    ),
     "what a register is": "reg = nisa.register_alloc(1)\nif reg is not None:\n    pass",
     "names of their own": "def body(i):\n    y = [i % 2 for i in range(4)]\n"
     "    z = {i: i // 2 for i in range(4)}\n    for i in range(4):\n        w = i // 2\n"
@@ -454,11 +420,12 @@ TRACED_GOOD_BODIES = {
     "two functions of a name": "def outer():\n    def body(i):\n        nisa.memset(x, 0)\n"
     "    nl.fori_loop(0, n, body)\ndef other():\n    def body(k):\n        return k // 2\n"
     "    return body(4)",
-    "a helper inside of a body": "def body(i):\n    def twice(v):\n        return v * 2\n"
-    "    nisa.memset(x, twice(2))\n    return None\nnl.fori_loop(0, n, body)",
+    "a helper inside of a body": in_loop(
+        "def twice(v):\n    return v * 2\nnisa.memset(x, twice(2))\nreturn None"
+    ),
     "a default of a body": "def body(i, m=3):\n    nisa.memset(x, m // 2)\n"
     "nl.fori_loop(0, n, body)",
-    "what is nothing": "def body(i):\n    if i == None:\n        pass\nnl.fori_loop(0, n, body)",
+    "what is nothing": in_loop("if i == None:", "    pass"),
     "the same tensor": "t = nl.load(x)\nif t is t:\n    pass",
     "an index of a register": "reg = nisa.register_alloc(1)\ny = x[reg]",
     "a helper's generator": "def rows():\n    yield from range(n)\nfor r in rows():\n    print(r)",
@@ -485,15 +452,15 @@ GOOD_BODIES = {
     "today's arguments": "y = nl.zeros((4, 4), dtype=nl.float32, buffer=nl.sbuf)\n"
     "z = nl.exp(y, dtype=nl.float32)\nnl.tile_size.pmax\nnisa.dge_mode.swdge",
     "no_reorder": "with nl.no_reorder():\n    for i in range(n):\n        nisa.memset(i, 0)",
-    "fori_loop": "def body(i):\n    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\n"
-    "    nisa.memset(x, n * 2)\nnl.fori_loop(0, n, body)",
+    "fori_loop": in_loop(
+        "nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\nnisa.memset(x, n * 2)"
+    ),
     "while_loop": "reg = nisa.register_alloc(1)\ndef body(r):\n    nisa.register_load(r, x)\n"
     "    return r\nnl.while_loop(reg, body_fun=body)",
     "annotations": "rows: list[int] = []\nrows.append(n)",
     "string keys": "d = {}\nfor k in ('a', 'b'):\n    d[k] = n\n    d[f'{k}{n}'] = d.get('a')",
     "frozen dataclasses": "b = Block(4, 8)\ny = b.rows",
-    "lists of a loop body": "def body(i):\n    rows = []\n    rows.append(1)\n    x[...] = 2\n"
-    "nl.fori_loop(0, n, body)",
+    "lists of a loop body": in_loop("rows = []", "rows.append(1)", "x[...] = 2"),
     "arithmetic of numbers": "y = nl.load(x)\nm = y.shape[0] * 2 + n\nz = -m\ny = m\nz = y * 2\n"
     "if y > 3:\n    z = abs(y)\nw = x * 2",
     "a number in one branch": "y = nl.load(x)\nif n:\n    y = 4\nz = y * 2\nif n:\n"
@@ -519,16 +486,16 @@ GOOD_BODIES = {
 }
 
 
-def kernel_source(body: str) -> str:
+def kernel_source(body):
     return "def kernel(x, n=4):\n" + textwrap.indent(body, "    ")
 
 
-def marked_line(source: str, otherwise: int) -> str:
+def marked_line(source, otherwise):
     lines = source.splitlines()
     return next((line for line in lines if line.endswith("#")), lines[otherwise])
 
 
-def check(module, source: str, rule: str, otherwise: int) -> None:
+def check(module, source, rule, otherwise):
     """A kernel breaks one rule at its marked line, in the releases that have the rule."""
     kernel = module(source).kernel
     for release in releases.RELEASES:
@@ -600,24 +567,6 @@ def test_neuronxcc_import_inside_a_kernel(module):
         kernel = module(f"def kernel(x):\n{line}").kernel
         assert summary(lint(kernel, release="0.6")) == [("import", line), ("neuronxcc", line)]
         assert summary(lint(kernel, release="0.7")) == [("neuronxcc", line)]
-
-
-def test_closures(module):
-    source = """
-        def make(n):
-            def kernel(x):
-                def body(i):
-                    nonlocal n
-                    nisa.tensor_copy(i, i)
-                nl.fori_loop(0, 4, body)
-                return x
-            return kernel
-
-        kernel = make(4)
-    """
-    found = lint(module(source).kernel, release="0.6")
-    assert [v.rule for v in found] == ["closure", "nonlocal"]
-    assert found[0].message.startswith("n: ")
 
 
 def test_a_traced_kernel_is_followed_through_closures_classes_and_decorators(module):
@@ -713,63 +662,79 @@ def test_except_star(module):
     assert [v.rule for v in lint(module(source).kernel, release="0.6")] == ["try"]
 
 
-def test_helpers_are_followed_wherever_they_are_named(module):
-    source = """
-        import sys
-
-        def bad_direct(a):
-            return [a for _ in range(2)]
-
-        def bad_argument(a):
-            raise ValueError
-
-        def bad_in_module(a):
-            return a is None
-
-        def unused(a):
-            return {1: a}
-
-        class Tool(NKIObject):
-            def method(self):
-                yield 1
-
-        def middle(a, f):
-            return f(bad_direct(a))
-
-        this = sys.modules[__name__] if __name__ in sys.modules else None
-
+# Modules and what is found in their kernels: each function and the rule that it breaks.
+MODULES = blocks("""
+kernel: closure, kernel: nonlocal
+    def make(n):
         def kernel(x):
-            Tool()
-            this.bad_in_module(x)
-            return middle(x, bad_argument)
-    """
-    loaded = module(source)
-    loaded.this = loaded
-    found = [(v.function, v.rule) for v in lint(loaded.kernel, release="0.6")]
-    assert sorted(found) == [
-        ("bad_argument", "raise"),
-        ("bad_direct", "comprehension"),
-        ("bad_in_module", "identity"),
-        ("method", "yield"),
-    ]
+            def body(i):
+                nonlocal n
+                nisa.tensor_copy(i, i)
+            nl.fori_loop(0, 4, body)
+            return x
+        return kernel
+
+    kernel = make(4)
+bad_argument: raise, bad_direct: comprehension, bad_in_module: identity, method: yield
+    import sys
+
+    def bad_direct(a):
+        return [a for _ in range(2)]
+
+    def bad_argument(a):
+        raise ValueError
+
+    def bad_in_module(a):
+        return a is None
+
+    def unused(a):
+        return {1: a}
+
+    class Tool(NKIObject):
+        def method(self):
+            yield 1
+
+    def middle(a, f):
+        return f(bad_direct(a))
+
+    this = ModuleType(__name__)
+    this.bad_in_module = bad_in_module
+
+    def kernel(x):
+        Tool()
+        this.bad_in_module(x)
+        return middle(x, bad_argument)
+even: identity
+    def even(n):
+        return True if n is 0 else odd(n - 1)
+
+    def odd(n):
+        return False if n == 0 else even(n - 1)
+
+    def kernel(x, n=4):
+        return kernel(x, 1) if even(n) and odd(n) else even(n)
+inner: identity, kernel: decorated-helper
+    @functools.lru_cache
+    def inner(x):
+        return x is None
+
+    def kernel(x):
+        return inner(x)
+made: no-source
+    exec("def made(x):\\n    return x")
+
+    def kernel(x):
+        return made(x)
+""")
 
 
-def test_recursion_ends_and_each_function_is_checked_once(module):
-    source = """
-        def even(n):
-            return True if n is 0 else odd(n - 1)
-
-        def odd(n):
-            return False if n == 0 else even(n - 1)
-
-        def kernel(x, n=4):
-            return kernel(x, 1) if even(n) and odd(n) else even(n)
-    """
-    with pytest.warns(SyntaxWarning):  # Python itself warns about `is 0`
-        loaded = module(source)
-    assert [(v.function, v.rule) for v in lint(loaded.kernel, release="0.6")] == [
-        ("even", "identity")
-    ]
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # Python itself warns about `is 0`
+@pytest.mark.parametrize("found", MODULES)
+def test_functions_are_followed_wherever_they_are_named(module, found):
+    violations = lint(module(MODULES[found]).kernel, release="0.6")
+    assert ", ".join(sorted(f"{one.function}: {one.rule}" for one in violations)) == found
+    if "closure" in found:
+        assert violations[0].message.startswith("n: ")
 
 
 def test_the_api_is_not_followed(module):
@@ -793,7 +758,7 @@ def test_api_names_are_known_by_any_alias(module):
 class Jitted:
     """Like what `nki.jit` returns: it holds the kernel under some attribute."""
 
-    def __init__(self, attribute: str, function: Callable):
+    def __init__(self, attribute, function):
         setattr(self, attribute, function)
 
     def __call__(self, *args):
@@ -829,27 +794,6 @@ def test_decorated_kernel_keeps_its_line_numbers(module):
     assert summary(lint(module(source).kernel, release="0.6")) == [("del", "    del x")]
 
 
-def test_a_wrapped_helper_is_reported_and_followed(module):
-    source = """
-        @functools.lru_cache
-        def inner(x):
-            return x is None
-
-        def kernel(x):
-            return inner(x)
-    """
-    found = [(v.function, v.rule) for v in lint(module(source).kernel, release="0.6")]
-    assert found == [("kernel", "decorated-helper"), ("inner", "identity")]
-
-
-def test_a_helper_without_source_is_reported(module):
-    loaded = module("def kernel(x):\n    return made(x)")
-    exec("def made(x):\n    return x", vars(loaded))
-    assert [(v.function, v.rule) for v in lint(loaded.kernel, release="0.6")] == [
-        ("made", "no-source")
-    ]
-
-
 @pytest.mark.parametrize("thing", [len, 3, None, "kernel", int, functools, SimpleNamespace()])
 def test_things_that_are_no_functions(thing):
     with pytest.raises(TypeError, match="needs a Python function"):
@@ -857,7 +801,7 @@ def test_things_that_are_no_functions(thing):
 
 
 def test_a_kernel_without_source():
-    namespace: dict = {}
+    namespace = {}
     exec("def kernel(x):\n    return x", namespace)
     with pytest.raises(TypeError, match="cannot read the source of kernel"):
         lint(namespace["kernel"])

@@ -1,7 +1,5 @@
 """Budgets that timelines must keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -66,9 +64,8 @@ def test_of_a_recorded_run_the_message_has_the_kernels_lines():
 
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "70", True])
 def test_a_limit_is_a_number(timeline, value):
-    with pytest.raises(
-        ValueError, match="'total_ns' of assert_within is .*allowed is a number of at least 0"
-    ):
+    says = "'total_ns' of assert_within is .*allowed is a number of at least 0"
+    with pytest.raises(ValueError, match=says):
         timeline.assert_within(total_ns=value)
 
 

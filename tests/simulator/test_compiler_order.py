@@ -1,7 +1,5 @@
 """The order that the compiler may choose: what it changes, and what it never changes."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 

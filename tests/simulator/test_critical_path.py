@@ -1,7 +1,5 @@
 """The shares of the critical path add up to the whole time."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -7,8 +7,6 @@ of every iteration). Costs of instructions are computed as in test_timeline.py. 
 unless a test says otherwise.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -18,7 +16,7 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE, recorded, refuses, tile
+from .conftest import RULE, blocks, check_timeline, recorded, refuses, tile
 
 FLOAT, N = nl.float32, 512
 MEMSET, COPY, SEEN = (512 + 48) / 1.12, (512 + 48) / 1.4, 160 / 1.12  # VectorE, ScalarE, latency
@@ -176,70 +174,81 @@ def test_registers_end_as_after_all_iterations():
 # What an iteration waits for.
 
 
-def test_an_iteration_begins_when_the_one_before_has_drained():
+KERNELS = blocks("""
+an iteration begins when all engines have drained: VectorE and GpSimdE take turns on SBUF
     def body(i):
         nisa.memset(tile(), 0.0, engine=nisa.engine.vector)
-        nisa.memset(tile(), 0.0, engine=nisa.engine.gpsimd)  # of another tile: no data orders them
+        nisa.memset(tile(), 0.0, engine=nisa.engine.gpsimd)
+    nl.fori_loop(0, 10, body)
+  total_ns == 10 * ((512 + 48) / 1.12 + (512 + 150 + 160) / 1.4 + BRANCH)
+a buffer inside of the body
+    nl.fori_loop(0, 10, lambda i: nisa.activation(tile(), nl.copy, filled()) and None)
+  total_ns == 10 * (MEMSET + SEEN + COPY + 160 / 1.4 + BRANCH)
+buffers inside of the body overlap
+    def body(i):
+        for _ in range(2):
+            nisa.activation(tile(), nl.copy, filled())
+    nl.fori_loop(0, 10, body)
+  total_ns == 10 * (2 * MEMSET + SEEN + COPY + 160 / 1.4 + BRANCH)
+engines meet before and after a loop
+    held = filled()
+    held = nl.copy(held)
+    nl.fori_loop(0, 3, lambda i: nisa.activation(held, nl.copy, held) and None)
+    filled()
+  events[2].start_ns == events[1].end_ns + 160 / 1.4
+  events[3].start_ns == events[2].start_ns + 3 * (COPY + 160 / 1.4 + BRANCH)
+loops in loops multiply
+    held = filled()
+    def add_one(j):
+        nisa.tensor_scalar(held, held, nl.add, 1.0, engine=nisa.engine.vector)
+    def body(i):
+        nl.fori_loop(0, 3, add_one)
+        add_one(i)
+    nl.fori_loop(0, 20, body)
+  instructions == 1 + 20 * (3 + 1)
+  total_ns == MEMSET + SEEN + 20 * (3 * (MEMSET + SEEN + BRANCH) + MEMSET + SEEN + BRANCH)
+a loop without iterations changes nothing of the loop before it
+    t = tile()
+    def body(i):
+        nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    nl.fori_loop(0, 100, body)
+    nl.fori_loop(0, 0, body)
+    nl.fori_loop(0, 0, body)
+  total_ns == 100 * (MEMSET + SEEN + BRANCH)
+  vector == 100 * MEMSET
+a tile from outside is held during the loop, though the body's first instruction alone uses it
+    early = filled(16 << 10)  # 64 KiB
+    def body(i):
+        nisa.tensor_scalar(early[:, :8], early[:, :8], nl.add, 1.0)
+        nisa.memset(tile(16 << 10), 0.0)
+    nl.fori_loop(0, 50, body)
+  sbuf_peak_bytes == 128 << 10
+memory of the body counts once [x of 128x512]
+    def body(i):
+        scratch, held = nl.ndarray((128, N), FLOAT, nl.private_hbm), tile()
+        nisa.dma_copy(held, x)
+        nisa.dma_copy(scratch, held)
+        nisa.dma_copy(held, scratch)
+    nl.fori_loop(0, 50, body)
+  hbm_scratch_bytes == 128 * N * 4
+  sbuf_peak_bytes == N * 4
+empty loops follow each other
+    nl.fori_loop(0, 3, lambda i: None)
+    nl.fori_loop(0, 4, lambda i: None)
+  total_ns == 7 * BRANCH
+stores at unknown addresses of one tensor take turns
+    out, held = nl.ndarray((1024, N), FLOAT, nl.private_hbm), filled()
+    def body(i):
+        for _ in range(2):
+            nisa.dma_copy(rows(out, i), held)
+    nl.fori_loop(0, 1024, body, 128)
+  events[2].start_ns == events[1].end_ns + 350
+""")
 
-    slow = (512 + 48) / 1.12 + (512 + 150 + 160) / 1.4  # they take turns on SBUF
-    assert dry(loop(body, 10)).total_ns == near(10 * (slow + BRANCH))
 
-
-def test_buffers_inside_of_the_body_overlap():
-    def body(blocks):
-        for _ in range(blocks):
-            held = tile()
-            nisa.memset(held, 0.0, engine=nisa.engine.vector)
-            nisa.activation(tile(), nl.copy, held)
-
-    one, two = (dry(loop(lambda i, n=n: body(n), 10)).total_ns for n in (1, 2))
-    drained = 160 / 1.4 + BRANCH
-    assert one == near(10 * (MEMSET + SEEN + COPY + drained))
-    assert two == near(10 * (2 * MEMSET + SEEN + COPY + drained))
-
-
-def test_engines_meet_before_and_after_a_loop():
-    def kernel():
-        filled()
-        held = tile()
-        nl.fori_loop(0, 3, lambda i: nisa.activation(held, nl.copy, held) and None)
-        filled()
-
-    first, inside, last = dry(kernel).events
-    assert inside.start_ns == near(first.end_ns + SEEN)
-    assert last.start_ns == near(inside.start_ns + 3 * (COPY + 160 / 1.4 + BRANCH))
-
-
-def test_a_tile_from_outside_is_held_during_the_loop():
-    def kernel(trips):
-        early = filled(16 << 10)  # 64 KiB, used by the first instruction of the body alone
-
-        def body(i):
-            nisa.tensor_scalar(early[:, :8], early[:, :8], nl.add, 1.0)
-            nisa.memset(tile(16 << 10), 0.0)
-
-        nl.fori_loop(0, trips, body)
-
-    for trips in (1, 2, 50):
-        assert dry(kernel, trips).sbuf_peak_bytes == 128 << 10
-
-
-def test_memory_of_the_body_counts_once():
-    def kernel(x, trips):
-        out = nl.ndarray((128, N), FLOAT, nl.shared_hbm)
-
-        def body(i):
-            scratch, held = nl.ndarray((128, N), FLOAT, nl.private_hbm), tile()
-            nisa.dma_copy(held, x)
-            nisa.dma_copy(scratch, held)
-            nisa.dma_copy(out, scratch)
-
-        nl.fori_loop(0, trips, body)
-        return out
-
-    for trips in (1, 3, 50):
-        found = dry(kernel, ((128, N), "float32"), trips)
-        assert (found.hbm_scratch_bytes, found.sbuf_peak_bytes) == (128 * N * 4, N * 4)
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_timeline(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize("way", ["free", "depends_on", "with_schedule", "backwards"])
@@ -318,10 +327,8 @@ def test_a_run_prices_the_trips_of_a_while_loop():
 
 
 def test_a_dry_run_does_not_know_trips_that_depend_on_data():
-    with pytest.raises(
-        RULE, match="dry run has no data, so the value of a loaded register is unknown"
-    ):
-        dry(countdown(20, 20))
+    says = "dry run has no data, so the value of a loaded register is unknown"
+    refuses(says, dry, countdown(20, 20))
 
     def kernel(bound):
         register, held = nisa.register_alloc(), nl.ndarray((1, 1), nl.int32)
@@ -329,33 +336,7 @@ def test_a_dry_run_does_not_know_trips_that_depend_on_data():
         nisa.register_load(register, held)
         nl.fori_loop(0, register, lambda i: None)
 
-    refuses(
-        "dry run has no data, so the value of a loaded register is unknown",
-        dry,
-        kernel,
-        ((1, 1), "int32"),
-    )
-
-
-def test_nested_loops_multiply():
-    def add_one(held):
-        return nisa.tensor_scalar(held, held, nl.add, 1.0, engine=nisa.engine.vector)
-
-    def kernel():
-        held = filled()
-
-        def body(i):
-            nl.fori_loop(0, 3, lambda j: add_one(held) and None)
-            add_one(held)
-
-        nl.fori_loop(0, 20, body)
-
-    found = dry(kernel)
-    timeline = recorded(kernel)
-    assert found.total_ns == timeline.total_ns
-    assert found.instructions == 1 + 20 * (3 + 1)
-    step = MEMSET + SEEN
-    assert found.total_ns == near(step + 20 * (3 * (step + BRANCH) + step + BRANCH))
+    refuses(says, dry, kernel, ((1, 1), "int32"))
 
 
 # Addresses that the loop variable makes.
@@ -379,22 +360,6 @@ def test_descriptors_of_dynamic_addresses(chip):
         assert by_hardware.engine_busy_ns["gpsimd"] == 0
         assert [event.start_ns for event in by_hardware.events] == [0.0, 600.0, 1200.0]
     refuses("a dynamic address needs a descriptor generator", dry, kernel, SHAPE, "none", chip=chip)
-
-
-def test_stores_at_unknown_addresses_of_one_tensor_take_turns():
-    def kernel(x):
-        out = nl.ndarray((8192, N), FLOAT, nl.shared_hbm)
-        held = filled()
-
-        def body(i):
-            for _ in range(2):
-                nisa.dma_copy(rows(out, i), held)
-
-        nl.fori_loop(0, 8192, body, 128)
-        return out
-
-    first, second = [e for e in dry(kernel, SHAPE).events if e.name == "dma_copy"]
-    assert second.start_ns == near(first.end_ns + 350)
 
 
 # Two cores.
@@ -447,30 +412,6 @@ def test_cores_that_meet_in_every_iteration():
         found = nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32), 5)
     assert totals[2] - totals[1] == near(3 * (totals[1] - totals[0]))
     assert (found == 2 * (2**5 - 1)).all()  # s -> 2 (s + 1), five times
-
-
-def test_a_loop_without_iterations_does_not_change_the_loop_before_it():
-    def kernel(trips):
-        t = tile()
-
-        def body(i):
-            nisa.memset(t, 0.0, engine=nisa.engine.vector)
-
-        nl.fori_loop(0, 1000, body)
-        for _ in range(trips):
-            nl.fori_loop(0, 0, body)
-
-    one, more = dry(kernel, 0), dry(kernel, 2)
-    assert one.total_ns == more.total_ns == near(1000 * (MEMSET + SEEN + BRANCH))
-    assert one.engine_busy_ns == more.engine_busy_ns
-
-
-def test_empty_loops_follow_each_other():
-    def kernel():
-        nl.fori_loop(0, 3, lambda i: None)
-        nl.fori_loop(0, 4, lambda i: None)
-
-    assert dry(kernel).total_ns == near(7 * BRANCH)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

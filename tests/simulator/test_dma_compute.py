@@ -1,21 +1,16 @@
 """dma_compute: sums of tensors, gathers and scatters that add, and refused arguments."""
 
-from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
 import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from tests.tolerances import near, sums
 
-from .conftest import new, refuses, sample, to_hbm, wide
+from .conftest import blocks, check_values, new, refuses, sample, to_hbm, wide
 
 
-def total(*arrays: Any, dtype: str = "float32", **settings: Any) -> Any:
-    def kernel(*tensors: Any) -> Any:
+def total(*arrays, dtype="float32", **settings):
+    def kernel(*tensors):
         out = new(tensors[0].shape, dtype, nl.shared_hbm)
         given = {"srcs": list(tensors), "reduce_op": nl.add} | settings
         if callable(given["srcs"]):
@@ -27,7 +22,7 @@ def total(*arrays: Any, dtype: str = "float32", **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize("count", [1, 2, 16])
-def test_sums(count: int) -> None:
+def test_sums(count):
     arrays = [sample((8, 12), ("float32", "bfloat16")[i % 2], seed=i) for i in range(count)]
     expected = sum(wide(a) for a in arrays)
     near(total(*arrays), expected, sums(count))
@@ -48,66 +43,55 @@ def test_sums(count: int) -> None:
         ({"srcs": lambda x: [x, new((4, 4), buffer=nl.psum)]}, "PSUM"),
     ],
 )
-def test_refuses(settings: Any, match: str) -> None:
+def test_refuses(settings, match):
     refuses(match, total, sample((4, 4)), sample((4, 4)), **settings)
 
 
-def test_gather_adds_rows_to_a_tile() -> None:
-    table, start = sample((20, 6)), sample((4, 6), seed=1)
-    rows = np.array([[3], [0], [19], [7]], np.uint32)
-
-    def kernel(table: Any, start: Any, rows: Any) -> Any:
-        dst, indices = nl.load(start), nl.load(rows)
-        chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
-        nisa.dma_compute(dst, [chosen, dst], nl.add)
-        return to_hbm(dst)
-
-    found = nki.simulate(kernel)(table, start, rows)
-    np.testing.assert_array_equal(found, table[rows[:, 0]] + start)
-
-
-@pytest.mark.parametrize("skip", [False, True])
-def test_scatter_adds_a_tile_to_rows(skip: bool) -> None:
-    table, added = sample((20, 6)), sample((4, 6), seed=1)
-    rows = np.array([[3], [0], [40 if skip else 19], [7]], np.int32)
-
-    def kernel(table: Any, added: Any, rows: Any) -> Any:
-        tile, indices = nl.load(added), nl.load(rows)
-        chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
-        mode = nisa.oob_mode.skip if skip else nisa.oob_mode.error
-        nisa.dma_compute(chosen, [chosen, tile], nl.add, oob_mode=mode)
-        return table
-
-    expected = table.copy()
-    inside = rows[:, 0] < 20
-    expected[rows[inside, 0]] += added[inside]
-    np.testing.assert_array_equal(nki.simulate(kernel)(table.copy(), added, rows), expected)
-
-
-def test_indirect_sums_have_two_sources_one_of_them_the_target() -> None:
-    def kernel(table: Any, rows: Any, kind: int) -> Any:
-        dst, other = nl.zeros((4, 6), "float32"), nl.zeros((4, 6), "float32")
-        indices = nl.load(rows)
-        chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
-        target, sources = [
-            (dst, [chosen, other]),
-            (dst, [chosen, dst, other]),
-            (chosen, [dst, other]),
-        ][kind]
-        nisa.dma_compute(target, sources, nl.add)
-        return table
-
-    rows = np.zeros((4, 1), np.int32)
-    for kind, match in (
-        (0, "the same view as dst"),
-        (1, "a gather or scatter needs two sources"),
-        (2, "a gather or scatter needs two sources"),
-    ):
-        refuses(match, nki.simulate(kernel), sample((20, 6)), rows, kind)
+KERNELS = blocks("""
+a gather adds rows to a tile [table 20x6 in HBM] [x 4x6]
+    chosen = table.ap([[6, 4], [1, 6]], vector_offset=index(3, 0, 19, 7))
+    nisa.dma_compute(x, [chosen, x], nl.add)
+    return x
+  table[[3, 0, 19, 7]] + x
+out of bounds [table 20x6 in HBM] [x 4x6]
+    # A scatter adds a tile to rows.
+    chosen = table.ap([[6, 4], [1, 6]], vector_offset=index(3, 0, {40 | 19}, 7))
+    nisa.dma_compute(chosen, [chosen, x], nl.add)
+    return table
+  table[[3, 0, 19, 7]] += x
+  table
+a scatter skips a row outside [table 20x6 in HBM] [x 4x6]
+    chosen = table.ap([[6, 4], [1, 6]], vector_offset=index(3, 0, 40, 7))
+    nisa.dma_compute(chosen, [chosen, x], nl.add, oob_mode=nisa.oob_mode.skip)
+    return table
+  table[[3, 0, 7]] += x[[0, 1, 3]]
+  table
+the same view as dst [table 20x6 in HBM] [x 4x6]
+    chosen = table.ap([[6, 4], [1, 6]], vector_offset=index(0, 1, 2, 3))
+    nisa.dma_compute({new((4, 6)) | x}, [chosen, x], nl.add)
+    return x
+  table[0:4] + x
+a gather or scatter needs two sources.* [table 20x6 in HBM] [x 4x6]
+    chosen = table.ap([[6, 4], [1, 6]], vector_offset=index(0, 1, 2, 3))
+    nisa.dma_compute(x, [chosen, x, x][: {3 | 2}], nl.add)
+    return x
+  table[0:4] + x
+a gather or scatter needs two sources [table 20x6 in HBM] [x 4x6]
+    chosen = table.ap([[6, 4], [1, 6]], vector_offset=index(0, 1, 2, 3))
+    nisa.dma_compute(chosen, [{x | chosen}, x], nl.add)
+    return table
+  table[0:4] += x
+  table
+""")
 
 
-def test_a_sum_takes_as_long_as_copies_of_its_sources() -> None:
-    def kernel(a: Any, b: Any) -> Any:
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
+
+
+def test_a_sum_takes_as_long_as_copies_of_its_sources():
+    def kernel(a, b):
         dst, other = new((128, 2048)), new((128, 2048))
         nisa.dma_compute(dst, [a, b], nl.add)
         nisa.dma_copy(other, a)

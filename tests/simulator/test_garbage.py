@@ -3,11 +3,8 @@
 The test runs in a process of its own, because objects of other tests would count, too.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 PROGRAM = '''
 import gc
@@ -72,7 +69,7 @@ for launch in launches:
 '''
 
 
-def test_a_launch_leaves_no_garbage(tmp_path: Path) -> None:
+def test_a_launch_leaves_no_garbage(tmp_path):
     script = tmp_path / "launches.py"
     script.write_text(PROGRAM)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)

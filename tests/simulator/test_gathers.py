@@ -1,9 +1,5 @@
 """local_gather, nc_n_gather and sequence_bounds: comparison with NumPy, and refused arguments."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from .conftest import refuses, run, sample, written
 
 
 @pytest.mark.parametrize(("run_length", "valid"), [(1, None), (4, 40), (8, 64)])
-def test_local_gather(run_length: int, valid: int | None) -> None:
+def test_local_gather(run_length, valid):
     data = sample((32, 8, 32))
     index = np.random.default_rng(1).integers(0, 256 - run_length, (32, 4)).astype(np.uint16)
     count = valid or 64
@@ -27,24 +23,24 @@ def test_local_gather(run_length: int, valid: int | None) -> None:
         np.testing.assert_array_equal(found[partition], expected)
 
 
-def local(rows: int = 16, dtype: str = "uint16", columns: int = 64, **settings: Any) -> Any:
+def local(rows=16, dtype="uint16", columns=64, **settings):
     operands = sample((rows, 32)), np.zeros((rows, 4), dtype)
     return written(nisa.local_gather, *operands, shape=(rows, columns), **settings)
 
 
-def gathered(data: Any, indices: Any) -> Any:
+def gathered(data, indices):
     return written(nisa.nc_n_gather, data, indices, shape=indices.shape)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-def test_nc_n_gather(dtype: str) -> None:
+def test_nc_n_gather(dtype):
     data = sample((5, 4, 8), dtype)
     indices = np.random.default_rng(1).integers(0, 32, (5, 3, 7)).astype(np.uint32)
     expected = np.take_along_axis(data.reshape(5, -1), indices.reshape(5, -1).astype(int), 1)
     np.testing.assert_array_equal(gathered(data, indices), expected.reshape(5, 3, 7))
 
 
-def test_gather_flattened() -> None:
+def test_gather_flattened():
     data, indices = sample((4, 16)), np.arange(64, dtype=np.int32).reshape(4, 16) % 16
     found = run(lambda t, i: nl.gather_flattened(t, i), data, indices[:, ::-1].copy())
     np.testing.assert_array_equal(found, data[:, ::-1])
@@ -52,11 +48,11 @@ def test_gather_flattened() -> None:
         run(lambda t, i: nl.gather_flattened(t, i, axis=1), data, indices)
 
 
-def bounds(ids: Any) -> Any:
+def bounds(ids):
     return written(nisa.sequence_bounds, ids, shape=(1, 2, ids.shape[1]))
 
 
-def test_sequence_bounds() -> None:
+def test_sequence_bounds():
     ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], np.int32)
     starts, ends = [9, 1, 1, 3, 3, 3, 9, 7, 7], [-1, 3, 3, 6, 6, 6, -1, 9, 9]
     assert bounds(ids).tolist() == bounds(ids.astype(np.float32)).tolist() == [[starts, ends]]
@@ -77,5 +73,5 @@ def test_sequence_bounds() -> None:
         (lambda: bounds(np.array([[-1, 2]], np.int32)), "must be an integer of at least 0"),
     ],
 )
-def test_refused_operands(call: Any, match: str) -> None:
+def test_refused_operands(call, match):
     refuses(match, call)

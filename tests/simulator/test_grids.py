@@ -13,7 +13,7 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-from .conftest import refuses  # noqa: E402
+from .conftest import RULE, refuses  # noqa: E402
 
 
 def inside(function, *arguments):
@@ -134,26 +134,28 @@ def test_a_tile_is_all_that_a_grid_allocates():
 UNREAD = "the documentation of NKI 0.7 could be read only in part"
 
 
+def tiled(x, *shape):
+    return nl.tiles(x, tile_shape=shape or (4, 4))
+
+
 @pytest.mark.parametrize(
     "use",
     [
         lambda x: nl.tiles(x),
-        lambda x: nl.tiles(nl.tiles(x, tile_shape=(4, 4)), tile_shape=(2, 2)),
-        lambda x: nl.blocks(nl.tiles(x, tile_shape=(4, 4)), block_shape=(2, 2)),
-        lambda x: nl.tiles(x, tile_shape=(4, 4)).data,
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[0].data,
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[0, :].is_data_representable,
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[0].shape,
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[0, 0].index_step_elements,
-        lambda x: nl.tiles(x, tile_shape=(4, 4)).is_remainder,
-        lambda x: nl.tiles(x, tile_shape=(4,))[0, 0].data,
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[-1, 0],
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[0:1, 0],
-        lambda x: nl.tiles(x, tile_shape=(4, 4))[..., 0],
-        lambda x: nl.tiles(nl.ndarray((8, 4, 4), "float32", buffer=nl.sbuf), tile_shape=(4, 4)),
-        lambda x: nl.alloc_tiles(
-            tile_shape=(4, 4), element_shape=(4, 4, 4), buffer=nl.sbuf, dtype="float32"
-        ),
+        lambda x: tiled(tiled(x), 2, 2),
+        lambda x: nl.blocks(tiled(x), block_shape=(2, 2)),
+        lambda x: tiled(x).data,
+        lambda x: tiled(x)[0].data,
+        lambda x: tiled(x)[0, :].is_data_representable,
+        lambda x: tiled(x)[0].shape,
+        lambda x: tiled(x)[0, 0].index_step_elements,
+        lambda x: tiled(x).is_remainder,
+        lambda x: tiled(x, 4)[0, 0].data,
+        lambda x: tiled(x)[-1, 0],
+        lambda x: tiled(x)[0:1, 0],
+        lambda x: tiled(x)[..., 0],
+        lambda x: tiled(nl.ndarray((8, 4, 4), "float32", buffer=nl.sbuf)),
+        lambda x: alloc(element_shape=(4, 4, 4))(x),
     ],
 )
 def test_what_was_not_read_is_refused(use):
@@ -175,32 +177,16 @@ def alloc(**changes):
         (alloc(tile_shape=(4,)), ValueError, "allowed are at least 2 dimensions"),
         (alloc(tile_shape=(4, 4, 4)), ValueError, "the 2 of element_shape"),
         (lambda x: nl.blocks(x, tile_shape=(4, 4), block_shape=(2,)), ValueError, "one size for"),
-        (
-            lambda x: nl.tiles(3, tile_shape=(4, 4)),
-            nki_sim.NkiValidationError,
-            "must be a tensor",
-        ),
-        (
-            lambda x: nl.tiles(x, tile_shape=(2, 2, 2)),
-            nki_sim.NkiValidationError,
-            "at most the 2",
-        ),
-        (
-            lambda x: nl.tiles(x, tile_shape=(4, 4))[2, 0],
-            nki_sim.NkiValidationError,
-            "must be from 0 to 1",
-        ),
-        (
-            lambda x: nl.tiles(x, tile_shape=(4, 4))[0, 0, 0],
-            nki_sim.NkiValidationError,
-            "at most 2 coordinates",
-        ),
+        (lambda x: tiled(3), RULE, "must be a tensor"),
+        (lambda x: tiled(x, 2, 2, 2), RULE, "at most the 2"),
+        (lambda x: tiled(x)[2, 0], RULE, "must be from 0 to 1"),
+        (lambda x: tiled(x)[0, 0, 0], RULE, "at most 2 coordinates"),
         (
             lambda x: nl.NkiTileGrid(),
             TypeError,
-            r"NkiTileGrid\(\.\.\.\) cannot be called: use nl.tiles",
+            r"NkiTileGrid\(\.\.\.\) cannot be called: use nl.t",
         ),
-        (lambda x: list(nl.tiles(x, tile_shape=(4, 4))), TypeError, "not iterable"),
+        (lambda x: list(tiled(x)), TypeError, "not iterable"),
     ],
 )
 def test_what_is_wrong_is_said(use, error, said):

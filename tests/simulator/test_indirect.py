@@ -6,29 +6,24 @@ NkiTensor.select and vector_select take their index on a view's dimension, so do
 ``vector_offset``. A ``scalar_offset`` of ``ap`` makes an address, which stays inside of the tensor.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, assert_same, index, new, refuses, sample, to_hbm
+from .conftest import assert_same, blocks, check_values, index, refuses, sample, to_hbm
 
-SKIP = nisa.oob_mode.skip
+s_, SKIP = np.s_, nisa.oob_mode.skip
 DATA = sample((8, 6))
 
 
-def in_register(value: int) -> Any:
+def in_register(value):
     """The value in a register."""
     return nisa.register_alloc(value)
 
 
-VIEWS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[int], Any]]] = {
+VIEWS = {
     # What is read of an [8, 6] table, the last legal index, and the values there.
     "select of rows": (lambda t, i: t[2:6].select(0, i), 3, lambda i: DATA[2 + i]),
     "select of columns": (lambda t, i: t[:, 1:4].select(1, i), 2, lambda i: DATA[:, 1 + i]),
@@ -49,10 +44,10 @@ VIEWS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[int], Any]]] = 
 
 @pytest.mark.parametrize("hold", [index, in_register])
 @pytest.mark.parametrize("form", VIEWS)
-def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
+def test_an_index_stays_in_its_dimension(form, hold):
     view, last, values = VIEWS[form]
 
-    def kernel(table: Any, place: int, mode: Any) -> Any:
+    def kernel(table, place, mode):
         source = view(table, hold(place))
         tile = nl.full((1, source.size), 7.0, "float32")
         nisa.dma_copy(tile, source, oob_mode=mode)
@@ -62,205 +57,161 @@ def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
         found = nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
         assert_same(found[0], values(place).reshape(-1))
     for place in (last + 1, -1):
-        with pytest.raises(
-            RULE, match=f"scalar_offset is {place}, but it is out of bounds"
-        ) as caught:
-            nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
-        assert caught.value.instruction == "nisa.dma_copy"
+        says = f"nisa.dma_copy: scalar_offset is {place}, but it is out of bounds"
+        refuses(says, nki.simulate(kernel), DATA, place, nisa.oob_mode.error)
         assert (nki.simulate(kernel)(DATA, place, SKIP) == 7).all()
 
 
-@pytest.mark.parametrize("form", ["vector_select", "ap"])
-@pytest.mark.parametrize("scatter", [False, True])
-def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
-    def kernel(table: Any, rows: tuple[int, ...], mode: Any) -> Any:
-        part, where, tile = table[2:6], index(*rows), nl.full((2, 6), 7.0, "float32")
-        rows_of = {
-            "vector_select": lambda: part.vector_select(0, where),
-            "ap": lambda: part.ap([[6, 2], [1, 6]], vector_offset=where),
-        }[form]()
-        nisa.dma_copy(*((rows_of, tile) if scatter else (tile, rows_of)), oob_mode=mode)
-        return to_hbm(tile)
-
-    for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
-        before = DATA.copy()
-        with nki_sim.allow("ap-of-views"):
-            refuses(
-                f"vector_offset is {bad}, but it is out of bounds",
-                nki.simulate(kernel),
-                before,
-                (3, bad),
-                nisa.oob_mode.error,
-            )
-            assert_same(before, DATA)
-            tile = nki.simulate(kernel)(before, (3, bad), SKIP)
-        if scatter:
-            assert np.flatnonzero((before == 7).all(axis=1)).tolist() == [5]
-        else:
-            assert_same(tile, np.stack([DATA[5], np.full(6, 7, np.float32)]))
-
-
-def test_an_access_ends_inside_of_the_tensor() -> None:
-    """The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst)."""
-
-    def kernel(table: Any, start: int) -> Any:
-        tile = nl.load(table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
-        return to_hbm(tile)
-
-    assert_same(nki.simulate(kernel)(DATA, 4), DATA[4:8])
-    refuses("end inside of the tensor", nki.simulate(kernel), DATA, 5)
-
-
-def test_on_chip_an_index_keeps_its_partition() -> None:
-    def kernel(table: Any, place: int, part: bool) -> Any:
-        tile = nl.load(table)
-        view = tile.ap(
-            [[6, 4], [1, 2]], 4 if part else 0, scalar_offset=index(place), indirect_dim=1
-        )
-        dst = new((4, 2))
-        nisa.tensor_copy(dst, view)
-        return to_hbm(dst)
-
-    assert_same(nki.simulate(kernel)(DATA, 4, False), DATA[:4, 4:6])
-    assert_same(nki.simulate(kernel)(DATA, 0, True), DATA[:4, 4:6])
-    for place, part in ((5, False), (1, True), (2, True), (5, True)):
-        refuses("out of bounds", nki.simulate(kernel), DATA, place, part)
-
-
-def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
-    def kernel(place: int) -> Any:
-        tile, dst = nl.full((4, 5, 6), 1.0, "float32"), new((2, 6))
-        nisa.tensor_copy(dst, tile[0:2].select(1, index(place)))
-        return to_hbm(dst)
-
-    nki.simulate(kernel)(4)
-    refuses("scalar_offset is 5, but it is out of bounds", nki.simulate(kernel), 5)
-
-
-def test_indirect_operands_of_a_matmul() -> None:
-    x, y = sample((16, 3, 8)), sample((16, 2, 4), seed=1)
-
-    def kernel(x: Any, y: Any) -> Any:
-        bank = new((8, 2, 4), "float32", nl.psum)
-        i, stationary, moving = in_register(1), nl.load(x), nl.load(y)
-        nisa.nc_matmul(bank.select(1, i), stationary.select(1, i), moving.select(1, i))
-        nisa.nc_matmul(bank.select(1, i), stationary[:, 2], moving[:, 0], accumulate=True)
-        with pytest.raises(RULE, match="nothing has initialised"):
-            nisa.nc_matmul(
-                bank.select(1, in_register(0)), stationary[:, 2], moving[:, 0], accumulate=True
-            )
-        return to_hbm(bank[:, 1])
-
-    expected = x[:, 1].T @ y[:, 1] + x[:, 2].T @ y[:, 0]
-    np.testing.assert_allclose(nki.simulate(kernel)(x, y), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_the_index_is_no_operand() -> None:
-    """A predicated copy of a number to an indirect tile has no source but the number."""
-
-    def kernel() -> Any:
-        tile, predicate = nl.zeros((4, 2, 3), "float32"), nl.ones((4, 3), "uint8")
-        nisa.tensor_copy_predicated(tile.select(1, index(1)), 5.0, predicate)
-        return to_hbm(tile)
-
-    assert nki.simulate(kernel)()[:, :, 0].tolist() == [[0, 5]] * 4
-
-
-@pytest.mark.parametrize("on_chip", [False, True])
-def test_registers_load_and_store_at_indirect_addresses(on_chip: bool) -> None:
-    def kernel(table: Any) -> Any:
-        out = nl.zeros((1, 4), "int32") if on_chip else nl.zeros((1, 4), "int32", nl.shared_hbm)
-        source, held = nl.load(table) if on_chip else table, nisa.register_alloc()
-        nisa.register_load(held, source.select(1, in_register(2)))
-        nisa.register_store(out.select(1, in_register(3)), held)
-        refuses("out of bounds", nisa.register_load, held, source.select(1, in_register(4)))
-        return to_hbm(out) if on_chip else out
-
-    table = np.array([[10, 20, 30, 40]], np.int32)
-    assert nki.simulate(kernel)(table).tolist() == [[0, 0, 0, 30]]
-
-
-REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], str]] = {
-    # Of an HBM table and an SBUF tile: what is refused, the nearest legal view, the rule.
-    "reinterpreted rows": (  # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
-        lambda t, s: t.view("int32").vector_select(0, index(0, 1)),
-        lambda t, s: t.view("float32").vector_select(0, index(0, 1)),
-        "reinterpreted",
-    ),
-    "reinterpreted rows by ap": (
-        lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=index(0, 1), dtype="int32"),
-        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=index(0), dtype="int32"),
-        "reinterpreted",
-    ),
-    "a dynamic partition of ap": (  # NkiTensor.select: on-chip not the partition dimension
-        lambda t, s: s.ap([[6, 2], [1, 6]], scalar_offset=index(0)),
-        lambda t, s: s.ap([[6, 2], [1, 6]], scalar_offset=index(0), indirect_dim=1),
-        "cannot select a partition",
-    ),
-    "dynamic partitions of a slice": (
-        lambda t, s: s[nl.ds(in_register(0), 2)],
-        lambda t, s: s[:, nl.ds(in_register(0), 2)],
-        "cannot select a partition",
-    ),
-    "two indices at once": (  # NkiTensor.select: only one dynamic index per tensor
-        lambda t, s: t[in_register(0), nl.ds(in_register(0), 2)],
-        lambda t, s: t[in_register(0), nl.ds(0, 2)],
-        "only one dynamic index",
-    ),
-    "an index of floats": (  # the indices of nki-aps.rst and dma_copy are int32 and uint32
-        lambda t, s: t.select(0, nl.zeros((1, 1), "float32")),
-        lambda t, s: t.select(0, nl.zeros((1, 1), "uint32")),
-        "must be int32 or uint32",
-    ),
-    "an indirect index": (
-        lambda t, s: t.select(0, nl.zeros((1, 2), "int32").select(1, in_register(0))),
-        lambda t, s: t.select(0, nl.zeros((1, 2), "int32")[:, 0:1]),
-        "address known at compile time",
-    ),
-    "a number for a scalar offset": (  # NkiTensor | VirtualRegister (nki-aps.rst)
-        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=1),
-        lambda t, s: t.ap([[6, 2], [1, 6]], offset=6),
-        "must be a tensor in SBUF or a register",
-    ),
-    "a register for a vector offset": (
-        lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=in_register(1)),
-        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=in_register(1)),
-        "must be a tile of indices",
-    ),
-    "a list of rows": (
-        lambda t, s: t.vector_select(0, [0, 1]),
-        lambda t, s: t.vector_select(0, index(0, 1)),
-        "must be a tensor of indices in SBUF",
-    ),
+ROWS_OF = {
+    # Two rows of the rows 2 to 5, and their columns.
+    "vector_select": (lambda t, rows: t.vector_select(0, rows), s_[0:6]),
+    "ap": (lambda t, rows: t.ap([[6, 2], [1, 6]], vector_offset=rows), s_[0:6]),
+    "ap with an offset": (lambda t, rows: t.ap([[6, 2], [1, 4]], 2, vector_offset=rows), s_[2:6]),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused_views(case: str) -> None:
-    broken, legal, rule = REFUSED[case]
+@pytest.mark.parametrize("form", ROWS_OF)
+@pytest.mark.parametrize("scatter", [False, True])
+def test_rows_stay_in_their_view(form, scatter):
+    view, columns = ROWS_OF[form]
 
-    def view(table: Any, make: Any) -> None:
-        make(table, nl.load(table)[0:4])
+    def kernel(table, rows, mode):
+        rows_of = view(table[2:6], index(*rows))
+        tile = nl.full(rows_of.shape, 7.0, "float32")
+        assert rows_of.is_indirect()
+        nisa.dma_copy(*((rows_of, tile) if scatter else (tile, rows_of)), oob_mode=mode)
+        return to_hbm(tile)
 
-    nki.simulate(view)(DATA, legal)
-    refuses(rule, nki.simulate(view), DATA, broken)
+    kernel, error = nki.simulate(kernel), nisa.oob_mode.error
+    for other, mode in ((1, error), (4, SKIP), (5, SKIP), (-1, SKIP)):
+        before, expected = DATA.copy(), DATA.copy()
+        with nki_sim.allow("ap-of-views"):
+            if mode is SKIP:  # rows 6 and 7 of the table, and row 1
+                says = f"vector_offset is {other}, but it is out of bounds"
+                refuses(says, kernel, before, (3, other), error)
+                assert_same(before, DATA)
+            tile = kernel(before, (3, other), mode)
+        if scatter:
+            expected[[5, 3] if mode is error else [5], columns] = 7
+            assert_same(before, expected)
+        else:
+            second = np.full(6, 7, np.float32) if mode is SKIP else DATA[3]
+            assert_same(tile, np.stack([DATA[5], second])[:, columns])
 
 
-def test_an_indirect_tile_starts_at_a_quadrant() -> None:
-    """As every tile of an engine does: an index does not move the partition."""
+# Kernels by the message of the broken one, and what the legal one gives.
+KERNELS = blocks("""
+end inside of the tensor [x 8x6 in HBM]
+    # The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst).
+    return nl.load(x[0:6].ap([[6, 4], [1, 6]], scalar_offset=index({5 | 4})))
+  x[4:8]
+scalar_offset is 5, but it is out of bounds [x 4x6]
+    dst = new((4, 2))
+    view = x.ap([[6, 4], [1, 2]], scalar_offset=index({5 | 4}), indirect_dim=1)
+    nisa.tensor_copy(dst, view)
+    return dst
+  x[:, 4:6]
+scalar_offset is 1, but it is out of bounds [x 4x6]
+    dst = new((4, 2))
+    view = x.ap([[6, 4], [1, 2]], 4, scalar_offset=index({1 | 0}), indirect_dim=1)
+    nisa.tensor_copy(dst, view)
+    return dst
+  x[:, 4:6]
+scalar_offset is 2, but it is out of bounds [x 4x6]
+    # The first element would be one of the next partition.
+    dst = new((4, 2))
+    view = x.ap([[6, 4], [1, 2]], 4, scalar_offset=index({2 | 0}), indirect_dim=1)
+    nisa.tensor_copy(dst, view)
+    return dst
+  x[:, 4:6]
+scalar_offset is 5, .* out of bounds [x 4x5x6]
+    # Of a tile of fewer partitions.
+    dst = new((2, 6))
+    nisa.tensor_copy(dst, x[0:2].select(1, index({5 | 4})))
+    return dst
+  x[0:2, 4]
+nothing has initialised [x 16x3x8] [y 16x2x4]
+    bank = new((8, 2, 4), "float32", nl.psum)
+    i = in_register(1)
+    nisa.nc_matmul(bank.select(1, i), x.select(1, i), y.select(1, i))
+    nisa.nc_matmul(bank.select(1, in_register({0 | 1})), x[:, 2], y[:, 0], accumulate=True)
+    return bank[:, 1]
+  Near(wide(x[:, 1]).T @ wide(y[:, 1]) + wide(x[:, 2]).T @ wide(y[:, 0]), sums(32))
+the index is no operand
+    # A predicated copy of a number to an indirect tile has no source but the number.
+    tile, predicate = nl.zeros((4, 2, 3), "float32"), nl.ones((4, 3), "uint8")
+    nisa.tensor_copy_predicated(tile.select(1, index(1)), 5.0, predicate)
+    return tile[:, :, 0]
+  np.array([[0, 5]] * 4, np.float32)
+scalar_offset is 4, but it is out of bounds [x 1x4 int32]
+    out, held = nl.zeros((1, 4), "int32"), nisa.register_alloc()
+    nisa.register_load(held, x.select(1, in_register({4 | 2})))
+    nisa.register_store(out.select(1, in_register(3)), held)
+    return out
+  np.array([[0, 0, 0, x[0, 2]]], np.int32)
+scalar_offset is 4, .* out of bounds [x 1x4 int32 in HBM]
+    out, held = nl.zeros((1, 4), "int32", nl.shared_hbm), nisa.register_alloc()
+    nisa.register_load(held, x.select(1, in_register({4 | 2})))
+    nisa.register_store(out.select(1, in_register(3)), held)
+    return out
+  np.array([[0, 0, 0, x[0, 2]]], np.int32)
+8 partitions must start at one of
+    # As every tile of an engine does: an index does not move the partition.
+    tile = nl.zeros((128, 2, 4), "float32")
+    nisa.memset(tile[{16 | 32} : {24 | 40}].select(1, index(1)), 1)
+    return tile[32:40, 1]
+  np.ones((8, 4), np.float32)
+reinterpreted [t 8x6 in HBM]
+    # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
+    return nl.load(t.view({"int32" | "float32"}).vector_select(0, index(0, 1)))
+  t[0:2]
+a tensor that is not reinterpreted [t 8x6 in HBM]
+    where = {"vector_offset": index(0, 1)}, {"scalar_offset": index(1)}
+    view = t.ap([[6, 2], [1, 6]], **where[{0 | 1}], dtype="int32")
+    return nl.load(view)
+  t[1:3].view(np.int32)
+cannot select a partition [s 4x6]
+    # NkiTensor.select: on-chip not the partition dimension
+    return s.ap([[6, 4], [1, 3]], scalar_offset=index(1), indirect_dim={0 | 1})
+  s[:, 1:4]
+dimension 0 is .* cannot select a partition [s 4x6]
+    rows = nl.ds(in_register(1), 2)
+    return s[{rows | :, rows}]
+  s[:, 1:3]
+only one dynamic index [t 8x6 in HBM]
+    # NkiTensor.select: only one dynamic index per tensor
+    return nl.load(t[in_register(1), nl.ds({in_register(0) | 0}, 2)])
+  t[1, 0:2, None]
+must be int32 or uint32 [t 8x6 in HBM]
+    # The indices of nki-aps.rst and dma_copy are int32 and uint32.
+    return nl.load(t.select(0, nl.zeros((1, 1), {"float32" | "uint32"})))
+  t[0, :, None]
+address known at compile time [t 8x6 in HBM]
+    zeros = nl.zeros((1, 2), "int32")
+    return nl.load(t.select(0, {zeros.select(1, in_register(0)) | zeros[:, 0:1]}))
+  t[0, :, None]
+must be a tensor in SBUF or a register [t 8x6 in HBM]
+    # NkiTensor | VirtualRegister (nki-aps.rst)
+    return nl.load(t.ap([[6, 2], [1, 6]], scalar_offset={1 | in_register(1)}))
+  t[1:3]
+must be a tile of indices [t 8x6 in HBM]
+    return nl.load(t.ap([[6, 2], [1, 6]], {vector_offset | scalar_offset}=in_register(1)))
+  t[1:3]
+must be a tensor of indices in SBUF [t 8x6 in HBM]
+    return nl.load(t.vector_select(0, {[0, 1] | index(0, 1)}))
+  t[0:2]
+""")
 
-    def kernel(start: int) -> None:
-        tile = nl.zeros((128, 2, 4), "float32")
-        nisa.memset(tile[start : start + 8].select(1, index(1)), 0)
 
-    nki.simulate(kernel)(32)
-    refuses("8 partitions must start at one of", nki.simulate(kernel), 16)
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
-def test_an_output_is_no_indirect_view() -> None:
+def test_an_output_is_no_indirect_view():
     """Where the result lies must be known before the launch."""
 
-    def kernel(broken: bool) -> Any:
+    def kernel(broken):
         out = nl.zeros((4, 6), "float32", nl.shared_hbm)
         return out.select(0, in_register(1)) if broken else out
 

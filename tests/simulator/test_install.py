@@ -1,7 +1,5 @@
 """``import nki`` through the simulator, and the runner of scripts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -35,9 +33,7 @@ print(double(x).sum(), nki.simulate(double)(x).sum(), sys.argv[1:], __name__)
 """
 
 
-def python(
-    *arguments: str, cwd: Path, path: str = "", **settings: str
-) -> subprocess.CompletedProcess[str]:
+def python(*arguments, cwd, path="", **settings):
     root = Path(__file__).parents[2]
     environment = {"PYTHONPATH": f"{path}:{root}", "PATH": "/usr/bin:/bin", **settings}
     return subprocess.run(
@@ -71,7 +67,7 @@ WRONG_PACKAGE = "raise ImportError('WRONG PACKAGE. Please install the package fr
 REAL = "def jit(f): return f\n"
 
 
-def installed_nki(folder: Path, body: str) -> None:
+def installed_nki(folder, body):
     """A package ``nki`` with this ``__init__.py``."""
     package = folder / "nki"
     package.mkdir()

@@ -1,7 +1,5 @@
 """Events name the kernel's line and their operands; warnings name their own line."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 
@@ -11,7 +9,6 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
-from nki_sim.timeline.recording import Event
 
 from .conftest import TARGET, line_of, recorded
 
@@ -33,7 +30,7 @@ def kernel(x):
     return out
 
 
-def lines(events: list[Event]) -> list[tuple[str, int, str]]:
+def lines(events):
     return [(e.source.file, e.source.line, e.source.function) for e in events if e.source]
 
 

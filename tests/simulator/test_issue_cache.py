@@ -4,12 +4,9 @@ Every call of an instruction follows its own arguments (nki/api/nki/isa/__init__
 ``shuffle_mask`` and ``pattern`` are lists): earlier calls must have no effect.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 import warnings
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -23,20 +20,20 @@ from nki_sim.instructions import issue_cache
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import IssueCache, NotByValue, frozen, shared_cache
 
-from .conftest import assert_same, new, refuses, run, sample, to_hbm
+from .conftest import assert_same, blocks, check_values, new, refuses, run, sample, to_hbm
 
 
 @pytest.fixture(autouse=True)
-def empty_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_caches(monkeypatch):
     monkeypatch.setattr(issue_cache, "_caches", {})
 
 
-def test_every_shuffle_has_its_own_mask() -> None:
+def test_every_shuffle_has_its_own_mask():
     data = sample((32, 4))
     for shift in range(20):
         mask = [(p + shift) % 32 for p in range(32)]
 
-        def body(tile: Any, mask: Any = mask) -> Any:
+        def body(tile, mask=mask):
             dst = new((32, 4))
             nisa.nc_stream_shuffle(dst, tile, list(mask))
             return dst
@@ -45,50 +42,55 @@ def test_every_shuffle_has_its_own_mask() -> None:
         gc.collect(0)  # of the masks; all objects would take seconds
 
 
-def test_a_list_that_changes_is_another_list() -> None:
-    def body() -> Any:
-        first, second, pattern = new((1, 4), "int32"), new((1, 4), "int32"), [[1, 4]]
-        nisa.iota(first, pattern)
-        pattern[0][0] = 5
-        nisa.iota(second, pattern)
-        return first, second
+KERNELS = blocks("""
+a list that changes is another list
+    first, second, pattern = new((1, 4), "int32"), new((1, 4), "int32"), [[1, 4]]
+    nisa.iota(first, pattern)
+    pattern[0][0] = 5
+    nisa.iota(second, pattern)
+    return first, second
+  np.array([[0, 1, 2, 3]], np.int32)
+  np.array([[0, 5, 10, 15]], np.int32)
+an array that changes does not change what was issued [x 2x3]
+    results, factor = [], np.array(2.0)
+    for value in (2.0, 3.0, 2.0):
+        factor[...] = value
+        results.append(new((2, 3)))
+        nisa.tensor_scalar(results[-1], x, nl.multiply, factor)
+        factor[...] = 7.0
+    return tuple(results)
+  2 * x
+  3 * x
+  2 * x
+zeros keep their sign
+    plus, minus, inverse = new((1, 1)), new((1, 1)), new((1, 2))
+    for tile, value in 2 * ((plus, 0.0), (minus, -0.0)):
+        nisa.memset(tile, value)
+    nisa.reciprocal(inverse[:, 0:1], plus)
+    nisa.reciprocal(inverse[:, 1:2], minus)
+    return inverse
+  np.array([[np.inf, -np.inf]], np.float32)
+what has no key is planned each time
+    class Pattern(list):  # what a class of its own compares by is not known
+        pass
+    tiles = new((1, 3), "int32"), new((1, 3), "int32")
+    for tile, step in zip(tiles, (1, 2), strict=True):
+        nisa.iota(tile, Pattern([[step, 3]]))
+    return tiles
+  np.array([[0, 1, 2]], np.int32)
+  np.array([[0, 2, 4]], np.int32)
+""")
 
-    first, second = run(body)
-    assert (first.tolist(), second.tolist()) == ([[0, 1, 2, 3]], [[0, 5, 10, 15]])
+
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
-def test_an_array_that_changes_does_not_change_what_was_issued() -> None:
-    def body(tile: Any) -> Any:
-        results, factor = [], np.array(2.0)
-        for value in (2.0, 3.0, 2.0):
-            factor[...] = value
-            results.append(new((2, 3)))
-            nisa.tensor_scalar(results[-1], tile, nl.multiply, factor)
-            factor[...] = 7.0
-        return tuple(results)
-
-    data = sample((2, 3))
-    for result, factor in zip(run(body, data), (2, 3, 2), strict=True):
-        assert_same(result, data * np.float32(factor))
-
-
-def test_zeros_keep_their_sign() -> None:
-    for _ in range(2):
-
-        def body() -> Any:
-            tiles = new((1, 1)), new((1, 1))
-            nisa.memset(tiles[0], 0.0)
-            nisa.memset(tiles[1], -0.0)
-            return tiles
-
-        plus, minus = run(body)
-        assert (np.signbit(plus), np.signbit(minus)) == (False, True)
-
-
-def test_a_scalar_offset_is_no_vector_offset() -> None:
+def test_a_scalar_offset_is_no_vector_offset():
     data = sample((8, 4))
 
-    def kernel(table: Any, kind: Any) -> Any:
+    def kernel(table, kind):
         index, tile = new((1, 1), "int32"), new((1, 4))
         nisa.memset(index, 3)
         nisa.dma_copy(tile, table.ap([[4, 1], [1, 4]], **{kind: index}), dge_mode=HWDGE)
@@ -124,12 +126,12 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENT)
-def test_different_values_have_different_keys(a: Any, b: Any) -> None:
+def test_different_values_have_different_keys(a, b):
     assert frozen(a) != frozen(b)
     assert {frozen(a): 1}[frozen(a)] == 1  # hashable
 
 
-def test_equal_values_have_equal_keys() -> None:
+def test_equal_values_have_equal_keys():
     for make in (
         lambda: [[1, 2], [3, 4.0]],
         lambda: float("nan"),
@@ -147,26 +149,13 @@ class Mutable:
 
 
 @pytest.mark.parametrize("value", [Mutable(), [Mutable()], np.array([None]), iter([1]), {1}])
-def test_what_has_no_value_has_no_key(value: Any) -> None:
+def test_what_has_no_value_has_no_key(value):
     with pytest.raises(NotByValue):
         frozen(value)
 
 
-def test_what_has_no_key_is_planned_each_time() -> None:
-    class Pattern(list):  # what a class of its own compares by is not known
-        pass
-
-    def body() -> Any:
-        tiles = new((1, 3), "int32"), new((1, 3), "int32")
-        for tile, step in zip(tiles, (1, 2), strict=True):
-            nisa.iota(tile, Pattern([[step, 3]]))
-        return tiles
-
-    assert [t.tolist() for t in run(body)] == [[[0, 1, 2]], [[0, 2, 4]]]
-
-
-def test_a_text_by_position_is_no_keyword() -> None:
-    def body(tile: Any) -> Any:
+def test_a_text_by_position_is_no_keyword():
+    def body(tile):
         nisa.tensor_tensor(tile, tile, tile, op=nl.add)
         refuses("op", nisa.tensor_tensor, tile, tile, tile, "op", nl.add)
         return tile
@@ -174,7 +163,7 @@ def test_a_text_by_position_is_no_keyword() -> None:
     run(body, sample((2, 2)))
 
 
-def test_the_cache_is_bounded() -> None:
+def test_the_cache_is_bounded():
     cache = IssueCache(8)
     for n in range(100):
         cache.put(n, str(n))
@@ -187,12 +176,12 @@ def test_the_cache_is_bounded() -> None:
 class Holder:
     """Stands for an issue whose arithmetic holds an array."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         array = np.zeros(size, np.uint8)
         self.run = lambda: array
 
 
-def test_arrays_that_issues_hold_are_bounded() -> None:
+def test_arrays_that_issues_hold_are_bounded():
     cache = IssueCache(1000, 100)
     for n in range(50):
         cache.put(n, Holder(20))
@@ -203,11 +192,11 @@ def test_arrays_that_issues_hold_are_bounded() -> None:
     assert cache.get("large") is None
 
 
-def test_issues_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_issues_are_forgotten(monkeypatch):
     monkeypatch.setattr(issue_cache.IssueCache.__init__, "__defaults__", (8, 1 << 20))
     sizes = []
 
-    def body() -> Any:
+    def body():
         tile = new((1, 1), "int32")
         for n in range(50):
             nisa.memset(tile, n)
@@ -218,7 +207,7 @@ def test_issues_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes[0] <= 8
 
 
-def test_the_caches_of_few_chips_are_kept() -> None:
+def test_the_caches_of_few_chips_are_kept():
     first = shared_cache("chip 0", True)
     for n in range(1, 30):
         shared_cache(f"chip {n}", True)
@@ -226,10 +215,10 @@ def test_the_caches_of_few_chips_are_kept() -> None:
     assert len(issue_cache._caches) <= 8
 
 
-def test_threads_share_a_cache() -> None:
+def test_threads_share_a_cache():
     cache, wrong = IssueCache(16), []
 
-    def work(seed: int) -> None:
+    def work(seed):
         for n in np.random.default_rng(seed).integers(0, 40, 3000).tolist():
             found = cache.get(n)
             if found is None:
@@ -247,16 +236,16 @@ def test_threads_share_a_cache() -> None:
 
 
 @pytest.mark.lenient
-def test_what_warned_warns_again() -> None:
+def test_what_warned_warns_again():
     """A warning at planning comes with every call, and is an error in strict mode."""
     from nki_sim.instructions.instruction import instruction
 
     @instruction
-    def doubtful(dst: Any) -> Any:
+    def doubtful(dst):
         active().warn("nisa.doubtful", "dst", dst.shape, "is doubtful")
         return Issue("nisa.doubtful", "vector", 1.0, lambda *_: None)
 
-    def kernel() -> None:
+    def kernel():
         doubtful(new((1, 1)))
 
     for _ in range(2):

@@ -1,9 +1,5 @@
 """Views with the same layout share data that must show neither in other views nor in refusals."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from nki_kernels.base.isa import nisa, nki, nl
 from .conftest import assert_same, new, refuses, run, sample, to_hbm
 
 
-def views(tile: Any) -> dict[str, Any]:
+def views(tile):
     """Indices that are equal as Python compares keys, or look alike; each is used twice."""
     return {
         "int": lambda: tile[0:4, 1],
@@ -27,8 +23,8 @@ def views(tile: Any) -> dict[str, Any]:
     }
 
 
-def test_indices_of_one_place_are_one_view() -> None:
-    def body(tile: Any) -> Any:
+def test_indices_of_one_place_are_one_view():
+    def body(tile):
         copies = []
         for _ in range(2):
             for name, view in views(tile).items():
@@ -55,8 +51,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_was_indexed_before_makes_no_index_legal(name: str) -> None:
-    def body(tile: Any) -> Any:
+def test_what_was_indexed_before_makes_no_index_legal(name):
+    def body(tile):
         for _ in range(2):
             assert tile[0:4].shape == tile[0:4, 0:8].shape == (4, 8)
             assert tile[0:4, 1].shape == (4, 1)
@@ -66,8 +62,8 @@ def test_what_was_indexed_before_makes_no_index_legal(name: str) -> None:
     run(body, sample((4, 8)))
 
 
-def test_tiles_of_one_shape_keep_their_own_dtype_and_memory() -> None:
-    def body() -> Any:
+def test_tiles_of_one_shape_keep_their_own_dtype_and_memory():
+    def body():
         tiles = [new((4, 8), dtype) for dtype in ("float32", "bfloat16", "int32")]
         for value, tile in enumerate(tiles):
             nisa.memset(tile, value)
@@ -87,8 +83,8 @@ def test_tiles_of_one_shape_keep_their_own_dtype_and_memory() -> None:
     [(name, np.nan) for name in ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")]
     + [(name, 4) for name in ("int32", "uint8", "int8", "uint16")],
 )
-def test_what_nothing_wrote_reads_as_documented(dtype: str, fresh: float) -> None:
-    def kernel() -> Any:
+def test_what_nothing_wrote_reads_as_documented(dtype, fresh):
+    def kernel():
         part, other = new((4, 8), dtype), new((4, 8), dtype)
         untouched = [new((4, 8), dtype, where) for where in (nl.sbuf, nl.psum, nl.private_hbm)]
         nisa.memset(other, 1)
@@ -105,8 +101,8 @@ def test_what_nothing_wrote_reads_as_documented(dtype: str, fresh: float) -> Non
 
 
 @pytest.mark.lenient
-def test_an_instruction_that_fails_writes_nothing() -> None:
-    def kernel(x: Any) -> Any:
+def test_an_instruction_that_fails_writes_nothing():
+    def kernel(x):
         identity, moving = new((4, 4)), new((4, 4))
         bank = new((4, 4), buffer=nl.psum)
         nisa.dma_copy(identity, x)

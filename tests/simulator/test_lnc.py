@@ -5,12 +5,10 @@ about-neuron/arch/neuron-features/logical-neuroncore-config.rst ("LNC can only b
 "only to Trn2 and Trn3 instances").
 """
 
-from __future__ import annotations
-
 import random
+import textwrap
 import threading
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,19 @@ from nki_sim import hardware
 from nki_sim.rules import core_hazards, device_rules
 from nki_sim.timeline.pair_schedule import SharedHbm
 
-from .conftest import RULE, TARGET, new, refuses, sample
+from .conftest import (
+    CHOICE,
+    RULE,
+    TARGET,
+    blocks,
+    broken,
+    check_timeline,
+    kernel_of,
+    legal,
+    new,
+    refuses,
+    sample,
+)
 
 TRN2 = hardware.chip("trn2")
 ROWS = sample((256, 64))
@@ -29,7 +39,7 @@ SPECS = ((256, 64), "float32")
 
 
 @pytest.fixture(autouse=True)
-def trn2(monkeypatch: pytest.MonkeyPatch) -> Any:
+def trn2(monkeypatch):
     """On trn2 unless a test says otherwise; no thread outlives its launch."""
     monkeypatch.setenv(TARGET, "trn2")
     before = threading.active_count()
@@ -37,18 +47,18 @@ def trn2(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert threading.active_count() == before
 
 
-def shared(shape: Any, dtype: str = "float32", name: str = "") -> Any:
+def shared(shape, dtype="float32", name=""):
     return nl.ndarray(shape, dtype, buffer=nl.shared_hbm, name=name)
 
 
-def mine(tensor: Any, other: bool = False) -> Any:
+def mine(tensor, other=False):
     """The rows of a tensor that belong to this program, or to the other one."""
     half = tensor.shape[0] // 2
     first = half * (nl.program_id(0) ^ other)
     return tensor[first : first + half]
 
 
-def launch(body: Any, *arguments: Any) -> Any:
+def launch(body, *arguments):
     """On the arrays among the arguments, or on ROWS; the others are of the body."""
     arrays = [one for one in arguments if isinstance(one, np.ndarray)] or [ROWS]
     rest = [one for one in arguments if not isinstance(one, np.ndarray)]
@@ -56,20 +66,20 @@ def launch(body: Any, *arguments: Any) -> Any:
     return nki_sim.simulate(kernel).with_programs(2)(*arrays)
 
 
-def recorded(body: Any, *arguments: Any) -> Any:
+def recorded(body, *arguments):
     with nki_sim.record() as timeline:
         launch(body, *arguments)
     return timeline
 
 
-def read(x: Any, *views: Any) -> Any:
+def read(x, *views):
     """The argument x, after reads of shared tensors, which are scratch memory therefore."""
     for view in views:
         nisa.dma_copy(new((view.shape[0], view.size // view.shape[0])), view)
     return x
 
 
-def doubled(x: Any) -> Any:
+def doubled(x):
     """2 x, the rows split among the programs."""
     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
     rows = x.shape[0] // nl.num_programs()
@@ -84,7 +94,7 @@ def doubled(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("chip", ["trn2", "trn3"])
-def test_two_cores_halve_the_time_of_a_kernel_bound_by_dma(chip: str) -> None:
+def test_two_cores_halve_the_time_of_a_kernel_bound_by_dma(chip):
     x = sample((4096, 1024))
     with hardware.select(hardware.chip(chip)), nki_sim.allow("dma-written-ahead"):
         times = []
@@ -99,10 +109,10 @@ def test_two_cores_halve_the_time_of_a_kernel_bound_by_dma(chip: str) -> None:
     assert least < times[2] / times[0] < least + 0.03
 
 
-def test_each_program_knows_which_it_is() -> None:
+def test_each_program_knows_which_it_is():
     seen = []
 
-    def kernel(x: Any) -> None:
+    def kernel(x):
         seen.append((nl.program_id(), nl.num_programs(), nl.num_programs((0,)), nl.program_ndim()))
 
     launch(kernel)
@@ -113,7 +123,7 @@ def test_each_program_knows_which_it_is() -> None:
 
 
 @pytest.mark.parametrize("axis", [1, -1, True, 0.0, None, "0"], ids=str)
-def test_an_axis_is_one_of_the_grid(axis: Any) -> None:
+def test_an_axis_is_one_of_the_grid(axis):
     for function, argument in ((nl.program_id, "axis"), (nl.num_programs, "axes")):
         with pytest.raises(RULE, match=rf"nl.{function.__name__}: {argument} is .*from 0 to 0"):
             launch(lambda x, function=function: function(axis), ROWS)
@@ -129,9 +139,7 @@ def test_an_axis_is_one_of_the_grid(axis: Any) -> None:
         ("trn3", (3,), "trn3 has 1 or 2 cores"),
     ],
 )
-def test_a_launch_has_as_many_programs_as_the_chip_allows(
-    chip: str, grid: Any, allowed: str
-) -> None:
+def test_a_launch_has_as_many_programs_as_the_chip_allows(chip, grid, allowed):
     kernel = nki.jit(doubled)[grid]  # the chip is known at the launch
     says = f"launch: the number of cores is ., but a launch on {allowed}"
     with hardware.select(hardware.chip(chip)):
@@ -140,8 +148,8 @@ def test_a_launch_has_as_many_programs_as_the_chip_allows(
     np.testing.assert_array_equal(nki.jit(doubled)[(2,)](ROWS), 2 * ROWS)
 
 
-def test_a_kernel_writes_its_arguments() -> None:
-    def kernel(pair: Any, factor: float, more: Any = None) -> None:
+def test_a_kernel_writes_its_arguments():
+    def kernel(pair, factor, more=None):
         for x in (pair[0], more):
             tile = nl.load(mine(x))
             nisa.tensor_scalar(tile, tile, nl.multiply, factor)
@@ -155,8 +163,8 @@ def test_a_kernel_writes_its_arguments() -> None:
 
 @pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("meets", [False, True])
-def test_an_error_of_a_program_is_that_of_the_launch(failing: int, meets: bool) -> None:
-    def kernel(x: Any) -> None:
+def test_an_error_of_a_program_is_that_of_the_launch(failing, meets):
+    def kernel(x):
         if meets:
             nisa.core_barrier(x, (0, 1))
         if nl.program_id() == failing:
@@ -169,11 +177,11 @@ def test_an_error_of_a_program_is_that_of_the_launch(failing: int, meets: bool) 
 
 
 @pytest.mark.parametrize("launches", [lambda k: k(ROWS), lambda k: nki_sim.dry_run(k, SPECS)])
-def test_a_kernel_that_launches_itself_ends(launches: Any) -> None:
+def test_a_kernel_that_launches_itself_ends(launches):
     """Each launch has a thread, so that Python's limit of recursions would not end it."""
     begun = []
 
-    def recursive(x: Any) -> Any:
+    def recursive(x):
         begun.append(x)
         assert len(begun) < 9
         if nl.program_id(0) == 1:
@@ -184,10 +192,10 @@ def test_a_kernel_that_launches_itself_ends(launches: Any) -> None:
         launch(recursive)
 
 
-def test_programs_run_by_turns() -> None:
-    seen: list[Any] = []
+def test_programs_run_by_turns():
+    seen = []
 
-    def kernel(x: Any, meetings: int) -> None:
+    def kernel(x, meetings):
         for n in range(meetings):
             seen.append((nl.program_id(), n))
             nisa.core_barrier(x, (0, 1))
@@ -205,32 +213,6 @@ def test_programs_run_by_turns() -> None:
 # Memory.
 
 
-def test_each_program_has_its_own_sbuf_and_psum() -> None:
-    """224 KiB and 16 KiB a partition on trn2 [v3]: full in both programs, too much in one."""
-
-    def kernel(x: Any, more: int) -> None:
-        nisa.memset(new((128, (224 + more * nl.program_id()) << 8)), 0.0)
-        nisa.memset(new((128, 512), buffer=nl.psum), 0.0)
-
-    launch(kernel, 0)
-    refuses("229376 bytes a partition", launch, kernel, 1)
-
-
-def test_shared_tensors_belong_together_by_name_or_order() -> None:
-    def kernel(x: Any) -> Any:
-        names = ("a", "b") if nl.program_id() == 0 else ("b", "a")
-        made = {name: shared((256, 64), name=name) for name in names}
-        third = shared((256, 64))
-        for factor, tensor in ((1.0, made["a"]), (2.0, made["b"]), (3.0, third)):
-            tile = nl.load(mine(x))
-            nisa.tensor_scalar(tile, tile, nl.multiply, factor)
-            nisa.dma_copy(mine(tensor), tile)
-        return made["a"], made["b"], third
-
-    for factor, found in enumerate(launch(kernel), start=1):
-        np.testing.assert_array_equal(found, factor * ROWS)
-
-
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -240,12 +222,12 @@ def test_shared_tensors_belong_together_by_name_or_order() -> None:
     ],
     ids=["shape", "dtype", "one alone"],
 )
-def test_both_programs_allocate_the_same_shared_tensors(kernel: Any) -> None:
+def test_both_programs_allocate_the_same_shared_tensors(kernel):
     refuses("nl.private_hbm", launch, kernel)
 
 
-def test_programs_may_have_different_private_tensors() -> None:
-    def kernel(x: Any) -> Any:
+def test_programs_may_have_different_private_tensors():
+    def kernel(x):
         for _ in range(1 + nl.program_id()):
             scratch = nl.ndarray((128, 64), nl.float32, buffer=nl.private_hbm)
             nisa.dma_copy(scratch, mine(x))
@@ -257,32 +239,8 @@ def test_programs_may_have_different_private_tensors() -> None:
     assert recorded(kernel).hbm_scratch_bytes == 3 * 128 * 64 * 4
 
 
-def test_constants_do_not_diverge() -> None:
-    """nl.shared_constant: "the data must not diverge across cores"."""
-
-    def kernel(x: Any, step: int) -> Any:
-        constant = nl.shared_constant(ROWS + step * nl.program_id())
-        out = shared(x.shape)
-        nisa.dma_copy(mine(out), mine(constant))
-        return out
-
-    np.testing.assert_array_equal(launch(kernel, 0), ROWS)
-    refuses("nl.shared_constant: .* same in both programs", launch, kernel, 1)
-
-
-def test_an_output_is_written_by_both_together() -> None:
-    def kernel(x: Any, last: int) -> Any:
-        out = shared(x.shape)
-        rows = mine(out)[0:last] if nl.program_id() else mine(out)
-        nisa.dma_copy(rows, mine(x)[0 : rows.shape[0]])
-        return out
-
-    np.testing.assert_array_equal(launch(kernel, 128), ROWS)
-    refuses("return: .* nothing has written", launch, kernel, 127)
-
-
-def test_both_programs_return_the_same() -> None:
-    def two(x: Any) -> Any:
+def test_both_programs_return_the_same():
+    def two(x):
         made = [shared(x.shape), shared(x.shape)]
         for tensor in made:
             nisa.dma_copy(mine(tensor), mine(x))
@@ -304,7 +262,7 @@ def test_both_programs_return_the_same() -> None:
 # core_barrier.
 
 
-def swapped(x: Any, barrier: Any = lambda t: nisa.core_barrier(t, (0, 1))) -> Any:
+def swapped(x, barrier=lambda t: nisa.core_barrier(t, (0, 1))):
     """The halves of x in the other order, by scratch in shared HBM."""
     scratch, out = shared(x.shape), shared(x.shape)
     nisa.dma_copy(mine(scratch), nl.load(mine(x)))
@@ -316,7 +274,7 @@ def swapped(x: Any, barrier: Any = lambda t: nisa.core_barrier(t, (0, 1))) -> An
 HAZARD = "no nisa.core_barrier orders"
 
 
-def test_a_program_reads_what_the_other_wrote_before_the_barrier() -> None:
+def test_a_program_reads_what_the_other_wrote_before_the_barrier():
     expected = np.roll(ROWS, 128, axis=0)
     # aws-neuron/nki-library passes lists, too.
     for cores in ((0, 1), [0, 1]):
@@ -331,28 +289,10 @@ def test_a_program_reads_what_the_other_wrote_before_the_barrier() -> None:
     refuses(HAZARD, nki_sim.dry_run, nki.jit(swapped)[2], SPECS, lambda t: None)
 
 
-def test_both_do_not_fill_one_tensor() -> None:
-    """nl.full writes, in each program that calls it; the barrier makes one of them enough."""
-
-    def kernel(x: Any, fills: bool) -> Any:
-        value = float(nl.program_id())
-        out = nl.full(x.shape, value, "float32", nl.shared_hbm) if fills else shared(x.shape)
-        if not fills and nl.program_id() == 0:
-            nisa.dma_copy(out, x)
-        nisa.core_barrier(out, (0, 1))
-        nisa.dma_copy(mine(out)[0:1], nl.load(mine(x)[1:2]))
-        return out
-
-    expected = ROWS.copy()
-    expected[[0, 128]] = ROWS[[1, 129]]
-    np.testing.assert_array_equal(launch(kernel, False), expected)
-    refuses("0 writes it by nl.full, .* program 1 writes it by nl.full", launch, kernel, True)
-
-
-def test_both_may_write_the_same_bytes() -> None:
+def test_both_may_write_the_same_bytes():
     """Whichever is the last leaves them; who reads them has written them before."""
 
-    def kernel(x: Any, other: bool, last: bool) -> Any:
+    def kernel(x, other, last):
         out, again = shared(x.shape), shared(x.shape)
         tiles = nl.load(x[0:128]), nl.load(x[128:256])
         for start, tile in zip((0, 128), tiles, strict=True):
@@ -372,43 +312,13 @@ def test_both_may_write_the_same_bytes() -> None:
     refuses(HAZARD, nki_sim.dry_run, nki.jit(kernel)[2], SPECS, False, False)
 
 
-def test_a_barrier_orders_what_depends_on_it() -> None:
-    """Ping-pong: x is read before b is written, and written after b was read."""
-
-    def kernel(x: Any, through: bool) -> None:
-        b = shared(x.shape)
-        nisa.dma_copy(mine(b), nl.load(mine(x, other=True)))
-        nisa.core_barrier(b, (0, 1))
-        tile = nl.load(mine(b))
-        if through:
-            tile = nl.load(mine(b, other=True))
-        nisa.dma_copy(mine(x), tile)
-
-    x = ROWS.copy()
-    launch(kernel, x, True)
-    np.testing.assert_array_equal(x, ROWS)
-    # Its own half of b does not tell a program that the other has read x, but the barrier was
-    # waited for: what reads b waits for it.
-    launch(kernel, x, False)
-
-    def unordered(x: Any) -> None:
-        b = shared(x.shape)
-        tile = nl.load(mine(x))
-        nisa.dma_copy(mine(b), nl.load(mine(x, other=True)))
-        nisa.core_barrier(b, (0, 1))
-        nisa.dma_copy(mine(x), tile)
-
-    says = "instruction 4 of program 0 writes it.*1 of program 1 reads it"
-    refuses(says, launch, unordered, ROWS.copy())
-
-
-def test_edges_order_what_does_not_touch_the_data() -> None:
+def test_edges_order_what_does_not_touch_the_data():
     """depends_on: the barrier waits for the read of x, and the write of x for the barrier.
 
     That a DMA is issued after another one does not order what they do.
     """
 
-    def kernel(x: Any, before: bool, after: bool) -> Any:
+    def kernel(x, before, after):
         b = shared(x.shape)
         read = nisa.dma_copy(new((128, 64)), mine(x, other=True))
         nisa.dma_copy(mine(b), nl.load(mine(x)))
@@ -427,35 +337,125 @@ def test_edges_order_what_does_not_touch_the_data() -> None:
         refuses(HAZARD, launch, kernel, ROWS.copy(), *edges)
 
 
-def test_order_passes_from_core_to_core() -> None:
-    """Program 0 reads x, then b, c and d carry a tile to and fro until program 1 writes x."""
-
-    def kernel(x: Any, links: int) -> None:
-        me = nl.program_id()
-        engines = nisa.engine.gpsimd, nisa.engine.vector, nisa.engine.scalar
-        tile = nl.load(x[0:128]) if me == 0 else nl.zeros((128, 64), "float32")
-        for n in range(3):
-            link = shared((128, 64))
-            if n % 2 == me and (links == 3 or n):
-                nisa.dma_copy(link, tile)
-            elif n % 2 == me:
-                nisa.dma_copy(link, nl.zeros((128, 64), "float32"))
-            nisa.core_barrier(link, (0, 1), engines[n])  # no order by the barriers' engine
-            if n % 2 != me:
-                tile = nl.load(link)
-        if me == 1:
-            nisa.dma_copy(x[0:128], tile)
-
-    x = ROWS.copy()
-    launch(kernel, x, 3)
-    np.testing.assert_array_equal(x, ROWS)
-    refuses("0 of program 0 reads it", launch, kernel, x, 2)
-
-
 BOTH_WRITE = "0 writes it by .* program 1 writes it"
 
+# Messages and the kernels that cause them, ``{broken | legal}``, or kernels that are right. Below a
+# kernel stands what the legal one returns.
+KERNELS = blocks("""
+229376 bytes a partition
+    # 224 KiB and 16 KiB a partition on trn2 [v3]: full in both programs, too much in one.
+    nisa.memset(new((128, (224 + {1 | 0} * me()) << 8)), 0.0)
+    nisa.memset(new((128, 512), buffer=nl.psum), 0.0)
+  None
+nl.shared_constant: .* same in both programs
+    # nl.shared_constant: "the data must not diverge across cores".
+    constant, out = nl.shared_constant(ROWS + {me() | 0}), shared(x.shape)
+    nisa.dma_copy(mine(out), mine(constant))
+    return out
+  ROWS
+return: .* nothing has written
+    # Both programs together write an output.
+    out = shared(x.shape)
+    rows = mine(out)[0 : 128 - {me() | 0}]
+    nisa.dma_copy(rows, mine(x)[0 : rows.shape[0]])
+    return out
+  ROWS
+0 writes it by nl.full, .* program 1 writes it by nl.full
+    # nl.full writes, in each program that calls it; the barrier makes one of them enough.
+    value = float(me())
+    out = {nl.full(x.shape, value, "float32", nl.shared_hbm) | shared(x.shape)}
+    if {False | me() == 0}:
+        nisa.dma_copy(out, x)
+    nisa.core_barrier(out, (0, 1))
+    nisa.dma_copy(mine(out)[0:1], nl.load(mine(x)[1:2]))
+    return out
+  ROWS[[1, *range(1, 128), 129, *range(129, 256)]]
+0 of program 0 reads it
+    # Program 0 reads x, then b, c and d carry a tile to and fro until program 1 writes x.
+    engines = nisa.engine.gpsimd, nisa.engine.vector, nisa.engine.scalar
+    tile = nl.load(x[0:128]) if me() == 0 else nl.zeros((128, 64), "float32")
+    for n in range(3):
+        link = shared((128, 64))
+        if n % 2 == me():
+            nisa.dma_copy(link, tile if n >= {1 | 0} else nl.zeros((128, 64), "float32"))
+        nisa.core_barrier(link, (0, 1), engines[n])  # no order by the barriers' engine
+        if n % 2 != me():
+            tile = nl.load(link)
+    if me() == 1:
+        nisa.dma_copy(x[0:128], tile)
+    return x
+  ROWS
+instruction 4 of program 0 writes it.*1 of program 1 reads it
+    # Ping-pong: x is read before b is written, and written after b was read.
+    b, tile = shared(x.shape), nl.load(mine(x))
+    nisa.dma_copy(mine(b), nl.load(mine(x, other=True)))
+    nisa.core_barrier(b, (0, 1))
+    nisa.dma_copy(mine(x), {tile | nl.load(mine(b, other=True))})
+    return x
+  ROWS
+a program's own half of b does not tell it that the other has read x, but what reads b waits
+    b = shared(x.shape)
+    nisa.dma_copy(mine(b), nl.load(mine(x, other=True)))
+    nisa.core_barrier(b, (0, 1))
+    nisa.dma_copy(mine(x), nl.load(mine(b)))
+    return x
+  np.roll(ROWS, 128, axis=0)
+shared tensors belong together by name or order
+    made = {name: shared((256, 64), name=name) for name in ("ab" if me() == 0 else "ba")}
+    third = shared((256, 64))
+    for factor, tensor in ((1.0, made["a"]), (2.0, made["b"]), (3.0, third)):
+        tile = nl.load(mine(x))
+        nisa.tensor_scalar(tile, tile, nl.multiply, factor)
+        nisa.dma_copy(mine(tensor), tile)
+    return made["a"], made["b"], third
+  (ROWS, 2 * ROWS, 3 * ROWS)
+code without loops may differ, as in the example of core_barrier
+    out, tile = shared(x.shape), nl.load(x[0:128])
+    fori(2)
+    if me() == 0:
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        nisa.dma_copy(out[0:128], tile)
+        nisa.dma_copy(out[128:256], tile)
+    fori(3)
+    return out
+  np.tile(ROWS[:128] + np.float32(1), (2, 1))
+0 writes it by .* program 1 writes it
+    # Addresses known at run time: rows 0 to 3 and 4 to 7; 0 to 4 and 4 to 8 share one.
+    out = shared((9, 64))
+    def body(i):
+        nisa.dma_copy(out.ap([[64, 1], [1, 64]], scalar_offset=i), nl.load(x[0:1]))
+    nl.fori_loop(4 * me(), 4 * me() + {5 | 4}, body)
+    return out[0:8]
+  np.tile(ROWS[0], (8, 1))
+""")
+me = nl.program_id
 
-def writes_by_patterns(x: Any, *patterns: Any) -> Any:
+
+@pytest.mark.parametrize("message", KERNELS)
+def test_kernels(message):
+    *lines, expected = KERNELS[message].splitlines()
+    code = textwrap.dedent("\n".join(lines))
+    if CHOICE.search(code):
+        refuses(message, launch, kernel_of(broken(code), globals(), "x"), ROWS.copy())
+    found = launch(kernel_of(legal(code), globals(), "x"), ROWS.copy())
+    np.testing.assert_equal(found, eval(expected))
+
+
+def test_what_nothing_wrote_is_said_at_the_end():
+    """Program 0 reads what program 1 would write later: a hazard. What nobody writes: unwritten."""
+
+    def kernel(x, writes):
+        out = shared(x.shape)
+        if nl.program_id() == 0:
+            nl.load(out[0:128])
+        elif writes:
+            nisa.dma_copy(out[0:128], x[0:128])
+
+    refuses(HAZARD, launch, kernel, True)
+    refuses("reads memory that nothing has written", launch, kernel, False)
+
+
+def writes_by_patterns(x, *patterns):
     """Each program writes what its pattern selects, the second one from element 64 on."""
     me = nl.program_id()
     view = shared((128, 128)).ap(patterns[me], offset=64 * me)
@@ -477,27 +477,25 @@ def writes_by_patterns(x: Any, *patterns: Any) -> Any:
         (([[3, 40]], [[5, 3]]), False),  # ... 69 ...
     ],
 )
-def test_hazards_are_known_to_the_element(patterns: Any, is_disjoint: bool) -> None:
+def test_hazards_are_known_to_the_element(patterns, is_disjoint):
     if is_disjoint:
         launch(writes_by_patterns, *patterns)
     else:
         refuses(BOTH_WRITE, launch, writes_by_patterns, *patterns)
 
 
-def test_views_of_large_tensors_are_told_apart_by_their_strides(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_views_of_large_tensors_are_told_apart_by_their_strides(monkeypatch):
     """As elements 0, 3, .. 117 and 64, 68 above: where no one looks, they may meet."""
     monkeypatch.setattr(core_hazards, "_COMPARED_BYTES", 400)
     launch(writes_by_patterns, [[3, 22]], [[4, 2]])
     refuses(BOTH_WRITE, launch, writes_by_patterns, [[3, 40]], [[4, 2]])
 
 
-def test_many_accesses_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_accesses_are_compared_at_once(monkeypatch):
     """Even and odd columns; with step 1 neighbours, which both programs write."""
     monkeypatch.setattr(core_hazards, "_MANY_PAIRS", 1)
 
-    def kernel(x: Any, step: int) -> Any:
+    def kernel(x, step):
         out = shared((128, 64))
         tile = nl.load(mine(x)[:, 0:1])
         columns = [out[:, n : n + 1] for n in range(nl.program_id(), 60, step)]
@@ -510,10 +508,10 @@ def test_many_accesses_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     launch(kernel, 2)
 
 
-def random_steps(seed: int) -> Any:
+def random_steps(seed):
     """For each program reads, writes and sums of rows, between meetings of both."""
     rng = random.Random(seed)
-    steps: tuple[list[Any], list[Any]] = ([], [])
+    steps = ([], [])
     for _ in range(rng.randint(1, 4)):
         for program in steps:
             for _ in range(rng.randint(0, 3)):
@@ -526,11 +524,11 @@ def random_steps(seed: int) -> Any:
     return steps
 
 
-def random_kernel(seed: int, flip: int) -> Any:
+def random_kernel(seed, flip):
     """Three shared tensors, four tiles of each program; ``flip``: programs change places."""
     steps = random_steps(seed)
 
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         me, other = nl.program_id() ^ flip, 1 - nl.program_id()
         tensors = [shared((8, 4)) for _ in range(3)]
         held = [nl.full((8, 4), float(n + 10 * me), "float32") for n in range(4)]
@@ -556,7 +554,7 @@ def random_kernel(seed: int, flip: int) -> Any:
     return kernel
 
 
-def test_without_hazards_it_is_the_same_which_program_goes_first() -> None:
+def test_without_hazards_it_is_the_same_which_program_goes_first():
     x = sample((8, 4))
     results = []
     for seed in range(60):
@@ -574,26 +572,8 @@ def test_without_hazards_it_is_the_same_which_program_goes_first() -> None:
     assert 10 < sum(results) < 50
 
 
-def test_addresses_known_at_run_time_are_those_of_the_run() -> None:
-    """Rows 0 to 3 and 4 to 7, by registers; 0 to 4 and 4 to 8 share one."""
-
-    def kernel(x: Any, rows: int) -> Any:
-        out = shared((9, 64))
-        first = 4 * nl.program_id()
-
-        def body(i: Any) -> None:
-            row = nl.load(x[0:1])
-            nisa.dma_copy(out.ap([[64, 1], [1, 64]], scalar_offset=i), row)
-
-        nl.fori_loop(first, first + rows, body)
-        return out[0:8]
-
-    np.testing.assert_array_equal(launch(kernel, 4), np.tile(ROWS[0], (8, 1)))
-    refuses(BOTH_WRITE, launch, kernel, 5)
-
-
-def test_scattered_rows_are_those_of_the_run() -> None:
-    def kernel(x: Any, index: Any) -> Any:
+def test_scattered_rows_are_those_of_the_run():
+    def kernel(x, index):
         out = shared((64, 64))
         rows = nl.load(index[nl.program_id()])
         nisa.dma_copy(out.vector_select(0, rows), nl.load(x[0:8]))
@@ -605,50 +585,31 @@ def test_scattered_rows_are_those_of_the_run() -> None:
     refuses(BOTH_WRITE, launch, kernel, ROWS, even)
 
 
-def test_what_nothing_wrote_is_said_at_the_end() -> None:
-    """Program 0 reads what program 1 would write later: a hazard. What nobody writes: unwritten."""
-
-    def early(x: Any) -> None:
-        out = shared(x.shape)
-        if nl.program_id() == 0:
-            nl.load(out[0:128])
-        else:
-            nisa.dma_copy(out[0:128], x[0:128])
-
-    refuses(HAZARD, launch, early)
-    with pytest.raises(RULE, match="reads memory that nothing has written"):
-        launch(lambda x: (nl.load(shared(x.shape)[0:128]), None)[1], ROWS)
-
-
-SETTINGS: dict[str, tuple[Any, str]] = {
-    "cores": (
-        lambda x: nisa.core_barrier(x, (1, 0)),
-        r"cores is \(1, 0\), but it must be \(0, 1\)",
-    ),
-    "one core": (lambda x: nisa.core_barrier(x, (0,)), r"must be \(0, 1\), both cores"),
-    "no tuple": (lambda x: nisa.core_barrier(x, 0), "cores is 0, but it must be a tuple of ints"),
-    "SBUF": (lambda x: nisa.core_barrier(nl.load(x[0:4]), (0, 1)), "data is .*in shared HBM"),
-    "private HBM": (
+SETTINGS = [
+    (lambda x: nisa.core_barrier(x, (1, 0)), r"cores is \(1, 0\), but it must be \(0, 1\)"),
+    (lambda x: nisa.core_barrier(x, (0,)), r"must be \(0, 1\), both cores"),
+    (lambda x: nisa.core_barrier(x, 0), "cores is 0, but it must be a tuple of ints"),
+    (lambda x: nisa.core_barrier(nl.load(x[0:4]), (0, 1)), "data is .*in shared HBM"),
+    (
         lambda x: nisa.core_barrier(nl.ndarray((2, 2), "float32", buffer=nl.hbm), (0, 1)),
         "data is private_hbm tile 2x2 float32, but it must be in shared HBM",
     ),
-    "address": (
+    (
         lambda x: nisa.core_barrier(x.select(0, nisa.register_alloc(0)), (0, 1)),
         "must have an address known at compile time",
     ),
-    "engine": (lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.dma), "engine is dma"),
-    "no engine": (lambda x: nisa.core_barrier(x, (0, 1), 3), "member of nki.isa.engine"),
-}
+    (lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.dma), "engine is dma"),
+    (lambda x: nisa.core_barrier(x, (0, 1), 3), "member of nki.isa.engine"),
+]
 
 
-@pytest.mark.parametrize("case", SETTINGS)
-def test_arguments_of_core_barrier(case: str) -> None:
-    call, message = SETTINGS[case]
+@pytest.mark.parametrize(("call", "message"), SETTINGS)
+def test_arguments_of_core_barrier(call, message):
     refuses(f"nisa.core_barrier: .*{message}", launch, call)
 
 
 @pytest.mark.parametrize("engine", ["gpsimd", "vector", "scalar", "tensor", "unknown"])
-def test_engines_of_core_barrier(engine: str) -> None:
+def test_engines_of_core_barrier(engine):
     chosen = nisa.engine[engine]
     timeline = recorded(lambda x: nisa.core_barrier(x, (0, 1), chosen) and None, ROWS)
     expected = "gpsimd" if engine == "unknown" else engine
@@ -660,8 +621,8 @@ def test_engines_of_core_barrier(engine: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["core_barrier", "sendrecv"])
-def test_two_cores_are_needed_to_meet(name: str) -> None:
-    def kernel(x: Any) -> None:
+def test_two_cores_are_needed_to_meet(name):
+    def kernel(x):
         if name == "core_barrier":
             nisa.core_barrier(x, (0, 1))
         else:
@@ -683,7 +644,7 @@ def test_two_cores_are_needed_to_meet(name: str) -> None:
 # sendrecv.
 
 
-def exchanged(x: Any, **settings: Any) -> Any:
+def exchanged(x, **settings):
     """The halves of x in the other order, from SBUF to SBUF."""
     out = shared(x.shape, x.dtype)
     other = 1 - nl.program_id()
@@ -696,7 +657,7 @@ def exchanged(x: Any, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("way", ["dma", "gpsimd_dma"])
 @pytest.mark.parametrize("chip", ["trn2", "trn3"])
-def test_tiles_change_places(chip: str, way: str) -> None:
+def test_tiles_change_places(chip, way):
     kernel = nki.jit(lambda x: exchanged(x, dma_engine=nisa.dma_engine[way]))[2]
     with hardware.select(hardware.chip(chip)):
         with nki_sim.record() as timeline:
@@ -705,54 +666,50 @@ def test_tiles_change_places(chip: str, way: str) -> None:
         assert nki_sim.dry_run(kernel, SPECS).total_ns == timeline.total_ns
 
 
-def test_a_tile_may_stay_where_it_is() -> None:
+def test_a_tile_may_stay_where_it_is():
     """Ranks are 0 or 1: both programs may name their own."""
 
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         return exchanged(x, send_to_rank=nl.program_id(), recv_from_rank=nl.program_id())
 
     np.testing.assert_array_equal(launch(kernel), ROWS)
 
 
-def tiles(shape: Any = (8, 8), dtype: str = "float32") -> Any:
+def tiles(shape=(8, 8), dtype="float32"):
     return [nl.zeros(shape, dtype) for _ in range(2)]
 
 
-SENDRECV: dict[str, tuple[Any, str]] = {
-    "rank": (lambda x: nisa.sendrecv(*tiles(), 2, 1, 0), "send_to_rank is 2, but it must be 0"),
-    "other rank": (
-        lambda x: nisa.sendrecv(*tiles(), 1, -1, 0),
-        "recv_from_rank is -1, but it must be",
-    ),
-    "pipe": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0.5), "pipe_id is 0.5, but it must be an int"),
-    "HBM": (lambda x: nisa.sendrecv(x, x, 1, 1, 0), "src is shared_hbm .*must be in SBUF"),
-    "dtype": (
+SENDRECV = [
+    (lambda x: nisa.sendrecv(*tiles(), 2, 1, 0), "send_to_rank is 2, but it must be 0"),
+    (lambda x: nisa.sendrecv(*tiles(), 1, -1, 0), "recv_from_rank is -1, but it must be"),
+    (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0.5), "pipe_id is 0.5, but it must be an int"),
+    (lambda x: nisa.sendrecv(x, x, 1, 1, 0), "src is shared_hbm .*must be in SBUF"),
+    (
         lambda x: nisa.sendrecv(tiles()[0], tiles(dtype="int32")[1], 1, 1, 0),
         "dtype is .*must have the same dtype",
     ),
-    "shape": (
+    (
         lambda x: nisa.sendrecv(tiles()[0], tiles((4, 16))[1], 1, 1, 0),
         r"\(8, 8\) for src, \(4, 16\) for dst, .*must have the same shape",
     ),
-    "twice": (
+    (
         lambda x: nisa.sendrecv(tiles()[0], tiles()[1].ap([[8, 8], [0, 8]]), 1, 1, 0),
         "dst is .*cannot be written",
     ),
-    "way": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0, 2), "member of nki.isa.dma_engine"),
-}
+    (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0, 2), "member of nki.isa.dma_engine"),
+]
 
 
-@pytest.mark.parametrize("case", SENDRECV)
-def test_arguments_of_sendrecv(case: str) -> None:
-    call, message = SENDRECV[case]
+@pytest.mark.parametrize(("call", "message"), SENDRECV)
+def test_arguments_of_sendrecv(call, message):
     refuses(f"nisa.sendrecv: .*{message}", launch, call)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 1024), ("bfloat16", 512), ("uint8", 256)])
-def test_gpsimd_moves_so_many_bytes_a_partition(dtype: str, size: int) -> None:
+def test_gpsimd_moves_so_many_bytes_a_partition(dtype, size):
     """1024 bytes for 32-bit types, 512 for 16-bit, 256 for 8-bit."""
 
-    def kernel(x: Any, more: int, way: Any) -> None:
+    def kernel(x, more, way):
         pair = tiles((8, size // {"float32": 4, "bfloat16": 2, "uint8": 1}[dtype] + more), dtype)
         nisa.sendrecv(*pair, 1 - nl.program_id(), 1 - nl.program_id(), 0, way)
 
@@ -765,17 +722,17 @@ def test_gpsimd_moves_so_many_bytes_a_partition(dtype: str, size: int) -> None:
 # Programs that miss each other.
 
 
-def barrier(x: Any) -> None:
+def barrier(x):
     nisa.core_barrier(x, (0, 1))
 
 
-def send(pipe: int = 0, to: Any = None, shape: Any = (8, 8), **settings: Any) -> None:
+def send(pipe=0, to=None, shape=(8, 8), **settings):
     other = 1 - nl.program_id()
     pair = tiles(shape, settings.pop("dtype", "float32"))
     nisa.sendrecv(*pair, other if to is None else to, other, pipe, **settings)
 
 
-MISSES: dict[str, tuple[Any, Any, str]] = {
+MISSES = {
     "none": (lambda x: barrier(x), lambda x: None, "program 1 has ended without this"),
     "first has none": (lambda x: None, lambda x: barrier(x), "program 0 has ended without this"),
     "instructions": (lambda x: barrier(x), lambda x: send(), "wait at the same instruction"),
@@ -799,7 +756,7 @@ MISSES: dict[str, tuple[Any, Any, str]] = {
 
 @pytest.mark.parametrize("case", MISSES)
 @pytest.mark.parametrize("dry", [False, True])
-def test_programs_that_miss_each_other(case: str, dry: bool) -> None:
+def test_programs_that_miss_each_other(case, dry):
     first, second, message = MISSES[case]
     kernel = nki.jit(lambda x: ((second if nl.program_id() else first)(x), x)[1])[2]
     with pytest.raises(RULE, match=message):
@@ -811,15 +768,15 @@ def test_programs_that_miss_each_other(case: str, dry: bool) -> None:
 # One control flow.
 
 
-def fori(trips: int) -> None:
+def fori(trips):
     nl.fori_loop(0, trips, lambda i: nisa.memset(new((4, 4)), 0.0) and None)
 
 
-def while_loop(trips: int) -> None:
+def while_loop(trips):
     counter = nl.full((1, 1), trips, "int32")
     register = nisa.register_alloc(trips)
 
-    def body(register: Any) -> Any:
+    def body(register):
         nisa.tensor_scalar(counter, counter, nl.subtract, 1)
         result = nisa.register_alloc(0)
         nisa.register_load(result, counter)
@@ -828,7 +785,7 @@ def while_loop(trips: int) -> None:
     nl.while_loop(register, body)
 
 
-def bare_while(trips: int) -> None:
+def bare_while(trips):
     counter = nl.full((1, 1), trips, "int32")
     register = nisa.register_alloc(trips)
     while register:
@@ -836,7 +793,7 @@ def bare_while(trips: int) -> None:
         nisa.register_load(register, counter)
 
 
-def dynamic(trips: int) -> None:
+def dynamic(trips):
     for _ in nl.dynamic_range(trips):
         nisa.memset(new((4, 4)), 0.0)
 
@@ -844,17 +801,17 @@ def dynamic(trips: int) -> None:
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
 @pytest.mark.parametrize("loop", [fori, while_loop, bare_while, dynamic])
 @pytest.mark.usefixtures("parsed")
-def test_both_programs_loop_as_often(loop: Any) -> None:
+def test_both_programs_loop_as_often(loop):
     launch(lambda x: loop(3))
     says = "loop.* is .* in program 0, .* in program 1, but .*NCC_IXGM0"
     refuses(says, launch, lambda x: loop(3 - nl.program_id()))
 
 
-def test_both_programs_have_the_same_loops() -> None:
-    def nested(x: Any) -> None:
+def test_both_programs_have_the_same_loops():
+    def nested(x):
         nl.fori_loop(0, 1, lambda i: fori(1))
 
-    def flat(x: Any) -> None:
+    def flat(x):
         fori(1)
         fori(1)
 
@@ -870,42 +827,25 @@ def test_both_programs_have_the_same_loops() -> None:
             launch(lambda x, pair=(first, second): pair[nl.program_id()](x), ROWS)
 
 
-def test_loops_that_differ_are_named_before_the_deadlock_they_make() -> None:
-    def kernel(x: Any) -> None:
+def test_loops_that_differ_are_named_before_the_deadlock_they_make():
+    def kernel(x):
         nl.fori_loop(0, 2 + nl.program_id(), lambda i: barrier(x))
 
     refuses("2 iterations in program 0, nl.fori_loop of 3", launch, kernel)
 
-    def other(x: Any) -> None:
+    def other(x):
         fori(2 + nl.program_id())
         (barrier, lambda x: send())[nl.program_id()](x)
 
     refuses("2 iterations in program 0, nl.fori_loop of 3", launch, other)
 
 
-def test_straight_line_code_may_differ() -> None:
-    """The example of core_barrier has other instructions for each core."""
-
-    def kernel(x: Any) -> Any:
-        out = shared(x.shape)
-        tile = nl.load(x[0:128])
-        fori(2)
-        if nl.program_id() == 0:
-            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
-            nisa.dma_copy(out[0:128], tile)
-            nisa.dma_copy(out[128:256], tile)
-        fori(3)
-        return out
-
-    np.testing.assert_array_equal(launch(kernel), np.tile(ROWS[:128] + np.float32(1), (2, 1)))
-
-
 # Rules of the whole launch.
 
 
 @pytest.mark.lenient
-def test_warnings_are_given_once() -> None:
-    def kernel(x: Any) -> Any:
+def test_warnings_are_given_once():
+    def kernel(x):
         tile = new((128, 64))
         nisa.tensor_scalar(tile, tile, nl.multiply, 0.0)
         return doubled(x)
@@ -915,8 +855,8 @@ def test_warnings_are_given_once() -> None:
     assert ["nothing has written" in str(w.message) for w in found] == [True]
 
 
-def test_waived_rules_of_both_programs_are_in_the_timeline() -> None:
-    def kernel(x: Any) -> None:
+def test_waived_rules_of_both_programs_are_in_the_timeline():
+    def kernel(x):
         stationary = nl.zeros((128, 8, 8), nl.float32)
         product = new((32, 64), buffer=nl.psum)
         nisa.nc_matmul(product, stationary[:, 0:8, 0:4], nl.zeros((128, 64), nl.float32))
@@ -928,15 +868,15 @@ def test_waived_rules_of_both_programs_are_in_the_timeline() -> None:
     assert first.waived_rules == second.waived_rules == {"stationary-dimensions"}
 
 
-def test_each_program_has_its_own_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_program_has_its_own_instructions(monkeypatch):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 3)
     assert recorded(doubled).instructions == 6
     refuses("instructions is 6, .*instruction-count", launch, doubled, sample((512, 64)))
 
 
 @pytest.mark.parametrize(("first", "second"), ["ab", "ba"])
-def test_edges_by_name_hold_in_both_programs(first: str, second: str) -> None:
-    def kernel(x: Any) -> None:
+def test_edges_by_name_hold_in_both_programs(first, second):
+    def kernel(x):
         nisa.memset(new((128, 512)), 0.0, engine=nisa.engine.vector, name="a")
         # Behind the first on its engine: then the edge changes the order of the two.
         engine = nisa.engine.gpsimd if first == "a" else nisa.engine.vector
@@ -952,45 +892,50 @@ def test_edges_by_name_hold_in_both_programs(first: str, second: str) -> None:
 # The timeline.
 
 
-def test_a_barrier_waits_for_the_later_core() -> None:
-    """Vector: 48 + N cycles at 0.96 GHz, seen 160 later. The barrier: 700 ns."""
+TIMELINES = blocks("""
+a barrier (700 ns) waits for the later core; VectorE: 48 + N cycles at 0.96 GHz, seen 160 later
+    t = new((128, 960))
+    for _ in range(1 + 3 * me()):
+        nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    nisa.core_barrier(x, (0, 1), nisa.engine.vector)
+    nisa.memset(t, 1.0, engine=nisa.engine.vector)
+    nisa.memset(new((128, 960)), 0.0, engine=nisa.engine.gpsimd)
+  span(events, 0, 1) == span(events, 1, 4) == (4 * STEP, 4 * STEP + 700)
+  span(events, 0, 2) == span(events, 1, 5) == (4 * STEP + 700, 5 * STEP + 700)
+  span(events, 0, 3)[0] == span(events, 1, 6)[0] == 0
+  total_ns == 5 * STEP + 700 + 160 / 0.96
+  [(e.core, e.name) for e in critical_path][:4] == [(1, "memset")] * 4
+  [e.name for e in critical_path][4:] == ["core_barrier", "memset"]
+  vector == 5 * STEP + 700
+sendrecv is a DMA after a barrier: 2 KiB an engine at 23 B/ns; 8 runs of 25 ns between partitions
+    return exchanged(x)
+  span(events, 0, 1) == span(events, 1, 1) == (LOAD + 350 + 700, LOAD + SEND + 1050)
+  span(events, 0, 2)[0] == span(events, 1, 2)[0] == LOAD + SEND + 1050 + 350
+  instructions == 6
+  launches == 1
+  dma_bytes == 6 * 128 * 256
+  hbm_bytes == 4 * 128 * 256
+GpSimdE sends by itself: 153 B/ns [v3]; 150 cycles at 1.2 GHz and a semaphore before
+    nisa.sendrecv(*tiles((128, 256)), 1 - me(), 1 - me(), 0, nisa.dma_engine.gpsimd_dma)
+  {e.engine for e in events if "sendrecv" in e.name} == {"gpsimd"}
+  events[-1].end_ns - events[-1].start_ns == 700 + 150 / 1.2 + 128 * 1024 / 153
+""")
+STEP = 1008 / 0.96
+LOAD, SEND = 745 + 700 + 8 * 256 / 23 + 6, 745 + 700 + 8 * 25
 
-    def kernel(x: Any) -> None:
-        tile = new((128, 960))
-        for _ in range(1 + 3 * nl.program_id()):
-            nisa.memset(tile, 0.0, engine=nisa.engine.vector)
-        nisa.core_barrier(x, (0, 1), nisa.engine.vector)
-        nisa.memset(tile, 1.0, engine=nisa.engine.vector)
-        nisa.memset(new((128, 960)), 0.0, engine=nisa.engine.gpsimd)
 
-    timeline = recorded(kernel)
-    step = 1008 / 0.96
-    found = {(e.core, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
-    assert found[0, 1] == found[1, 4] == pytest.approx((4 * step, 4 * step + 700))
-    assert found[0, 2] == found[1, 5] == pytest.approx((4 * step + 700, 5 * step + 700))
-    assert found[0, 3][0] == found[1, 6][0] == 0  # "other engines will not be blocked"
-    assert timeline.total_ns == pytest.approx(5 * step + 700 + 160 / 0.96)
-    path = [(event.core, event.name) for event in timeline.critical_path]
-    assert path[:4] == [(1, "memset")] * 4 and path[-1][1] == "memset"
-    assert path[4] in ((0, "core_barrier"), (1, "core_barrier")) and len(path) == 6
-    assert timeline.engine_busy_ns["vector"] == pytest.approx(5 * step + 700)  # of core 1
+def span(events, core, number):
+    (event,) = [event for event in events if (event.core, event.number) == (core, number)]
+    return event.start_ns, event.end_ns
 
 
-def test_sendrecv_is_a_dma_after_a_barrier() -> None:
-    """2 KiB an engine at 23 B/ns from HBM; 8 runs of 25 ns from partition to partition."""
-    load, send = 745 + 700 + 8 * 256 / 23 + 6, 745 + 700 + 8 * 25
-    timeline = recorded(exchanged)
-    found = {(e.core, e.name, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
-    for core in range(2):
-        start, end = found[core, "sendrecv", 1]
-        assert (start, end) == pytest.approx((load + 350 + 700, load + send + 1050))
-        assert found[core, "dma_copy", 2][0] == pytest.approx(end + 350)
-    assert timeline.instructions == 6 and timeline.launches == 1
-    assert timeline.dma_bytes == 6 * 128 * 256 and timeline.hbm_bytes == 4 * 128 * 256
+@pytest.mark.parametrize("heading", TIMELINES)
+def test_timelines(heading):
+    check_timeline(f"{heading} [trn2] [x of 256x64] [2 programs]", TIMELINES[heading], globals())
 
 
 @pytest.mark.parametrize("kernel", [swapped, exchanged, lambda x: (doubled(x), fori(3))[0]])
-def test_a_dry_run_gives_the_timeline_of_a_run(kernel: Any) -> None:
+def test_a_dry_run_gives_the_timeline_of_a_run(kernel):
     real, dry = recorded(kernel), nki_sim.dry_run(nki.jit(kernel)[2], SPECS)
     assert dry.events == real.events and dry.critical_path == real.critical_path
     for name in ("total_ns", "engine_busy_ns", "dma_bytes", "hbm_bytes", "instructions"):
@@ -999,10 +944,10 @@ def test_a_dry_run_gives_the_timeline_of_a_run(kernel: Any) -> None:
         assert getattr(dry, name) == getattr(real, name)
 
 
-def test_pipes_do_not_wait_for_each_other() -> None:
+def test_pipes_do_not_wait_for_each_other():
     """ "Operations with different pipe_id values can progress independently"."""
 
-    def kernel(x: Any, pipe: int) -> None:
+    def kernel(x, pipe):
         fast, slow = tiles((128, 8)), new((128, 8))
         for _ in range(50):
             nisa.memset(slow, 0.0, engine=nisa.engine.vector)
@@ -1015,10 +960,10 @@ def test_pipes_do_not_wait_for_each_other() -> None:
     assert sent[0][1] >= sent[0][0] and sent[1][1] < sent[1][0]
 
 
-def test_both_wait_for_the_later_transfer() -> None:
+def test_both_wait_for_the_later_transfer():
     """ "All operations in the group must complete before any can proceed"."""
 
-    def kernel(x: Any) -> None:
+    def kernel(x):
         if nl.program_id():
             nisa.dma_copy(new((128, 8192)), x)
         pair = tiles((128, 64))
@@ -1033,23 +978,10 @@ def test_both_wait_for_the_later_transfer() -> None:
     assert copies[0] == copies[1] == pytest.approx(ends[1] + 350)
 
 
-def test_gpsimd_sends_by_itself() -> None:
-    """Its DMA engines move 153 B/ns [v3]; 150 cycles at 1.2 GHz and a semaphore before."""
-
-    def kernel(x: Any) -> None:
-        other = 1 - nl.program_id()
-        pair = tiles((128, 256))
-        nisa.sendrecv(*pair, other, other, 0, nisa.dma_engine.gpsimd_dma)
-
-    (event,) = [e for e in recorded(kernel).events if e.name == "sendrecv" and e.core]
-    assert event.engine == "gpsimd"
-    assert event.end_ns - event.start_ns == pytest.approx(700 + 150 / 1.2 + 128 * 1024 / 153)
-
-
-def test_two_cores_share_the_bandwidth_of_hbm() -> None:
+def test_two_cores_share_the_bandwidth_of_hbm():
     """From HBM to HBM every byte is read and written: twice 368 B/ns a core, 566 a stack."""
 
-    def kernel(x: Any, copies: int) -> Any:
+    def kernel(x, copies):
         targets = [shared((1024, 1024)) for _ in range(8)]
         for n, target in enumerate(targets):
             if n % 2 == nl.program_id() or copies == 2:
@@ -1068,8 +1000,8 @@ def test_two_cores_share_the_bandwidth_of_hbm() -> None:
     assert alone.total_ns - 2000 == pytest.approx(alone.hbm_bytes / 736, rel=0.02)
 
 
-def test_what_waits_for_hbm_holds_its_dma_engines() -> None:
-    def kernel(x: Any) -> Any:
+def test_what_waits_for_hbm_holds_its_dma_engines():
+    def kernel(x):
         out = shared((1024, 1024))
         nisa.dma_copy(mine(out), mine(x))
         nisa.dma_copy(new((128, 64)), nl.zeros((128, 64), "float32"))
@@ -1081,8 +1013,8 @@ def test_what_waits_for_hbm_holds_its_dma_engines() -> None:
     assert fast > slow
 
 
-def test_cores_that_share_nothing_run_as_one_alone() -> None:
-    def kernel(x: Any) -> None:
+def test_cores_that_share_nothing_run_as_one_alone():
+    def kernel(x):
         tile = new((128, 4096))
         for _ in range(6):
             nisa.dma_copy(tile[0:64], x)
@@ -1103,7 +1035,7 @@ def test_cores_that_share_nothing_run_as_one_alone() -> None:
         assert found == [(e.start_ns, e.end_ns) for e in one]
 
 
-def test_a_stack_gives_what_it_has_left() -> None:
+def test_a_stack_gives_what_it_has_left():
     hbm = SharedHbm(100.0)
     assert hbm.take(500.0, 2500.0, 100_000) == 2500.0  # 50 B/ns
     assert hbm.take(500.0, 2500.0, 100_000) == 2500.0  # the other half
@@ -1112,7 +1044,7 @@ def test_a_stack_gives_what_it_has_left() -> None:
     assert hbm.take(7000.0, 7500.0, 50_000) == 7500.0
 
 
-def test_launches_of_one_and_two_cores_follow_each_other() -> None:
+def test_launches_of_one_and_two_cores_follow_each_other():
     with nki_sim.record() as timeline:
         nki.jit(doubled)(ROWS)
         first = timeline.total_ns
@@ -1125,20 +1057,20 @@ def test_launches_of_one_and_two_cores_follow_each_other() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.usefixtures("parsed")
-def test_deprecated_loops_differ_by_depth_and_where_they_do_not_run() -> None:
-    def run(trips: int, inside: int) -> None:
+def test_deprecated_loops_differ_by_depth_and_where_they_do_not_run():
+    def run(trips, inside):
         for _ in nl.dynamic_range(trips):
             for _ in range(inside):
                 run(trips, inside - 1)
 
-    def nested(x: Any) -> None:  # two loops of one trip each
+    def nested(x):  # two loops of one trip each
         if nl.program_id():
             run(1, 0)
             run(1, 0)
         else:
             run(1, 1)
 
-    def unused(x: Any) -> None:
+    def unused(x):
         if nl.program_id():
             nl.dynamic_range(2)
         else:

@@ -16,10 +16,9 @@ import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nl
-from nki_sim import NkiValidationError
 from nki_sim.instructions import issue_cache
 
-from .conftest import refuses
+from .conftest import blocks, kernel_of, refuses
 
 X = np.arange(64, dtype=np.float32).reshape(4, 16)
 
@@ -33,144 +32,88 @@ class Counter(nl.NKIObject):
         return self.count
 
 
-def a_list(tile):
+# Bodies that change the Python state of this name.
+CHANGES = blocks("""
+rounds
     rounds = []
-
     def body(i):
         rounds.append(1)
-
-    return body
-
-
-def a_number(tile):
+count
     count = 0
-
     def body(i):
         nonlocal count
         count += 1
-
-    return body
-
-
-def a_dictionary(tile):
+seen
     seen = {"rounds": 0}
-
     def body(i):
         seen["rounds"] += 1
         nisa.memset(tile, 1.0)
-
-    return body
-
-
-def an_object(tile):
+counter
     counter = Counter()
-
     def body(i):
         counter.next_row()
-
-    return body
-
-
-def a_method(tile):
-    counter = Counter()
-
-    def body(self, i):
+self
+    def method(self, i):
         self.count += 1
-
-    return body.__get__(counter)
-
-
-def a_default(tile):
-    def body(i, seen=[]):  # noqa: B006
+    body = method.__get__(Counter())
+defaults
+    def body(i, seen=[]):
         seen.append(1)
-
-    return body
-
-
-def the_bound_tensor(tile):
+current
     current = tile
-
     def body(i):
         nonlocal current
         current = current[:, 0:8]
+""")
 
-    return body
 
-
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (a_list, "rounds"),
-        (a_number, "count"),
-        (a_dictionary, "seen"),
-        (an_object, "counter"),
-        (a_method, "self"),
-        (a_default, "defaults"),
-        (the_bound_tensor, "current"),
-    ],
-)
+@pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("trips", [1, 3])
-def test_a_body_cannot_change_python_state(make, name, trips):
-    def kernel():
-        nl.fori_loop(0, trips, make(nl.zeros((4, 16), nl.float32)))
-
+def test_a_body_cannot_change_python_state(name, trips):
+    code = f"tile = nl.zeros((4, 16), nl.float32)\n{CHANGES[name]}\nnl.fori_loop(0, {trips}, body)"
+    kernel = kernel_of(code, globals())
     refuses(f"changes '{name}', but the body is traced once", nki_sim.simulate(kernel))
     refuses("cannot change Python state", nki_sim.dry_run, kernel)
 
 
-def another_constant(tile, values):
-    def body(i):
-        nisa.memset(tile, next(values))
-
-    return body
-
-
-def another_place(tile, values):
-    def body(i):
-        column = int(next(values))
-        nisa.memset(tile[:, column : column + 1], 1.0)
-
-    return body
-
-
-def another_number_of_instructions(tile, values):
-    def body(i):
-        for _ in range(int(next(values))):
-            nisa.memset(tile, 1.0)
-
-    return body
+# An iterator is state that no snapshot shows; what it does to the instructions is seen. A tracer
+# computes a scalar once: numbers of Python that differ are not seen in its value.
+ITERATIONS = blocks("""
+a constant
+    nisa.memset(tile, next(values))
+a place
+    column = next(values)
+    nisa.memset(tile[:, column : column + 1], 1.0)
+the number of instructions
+    for _ in range(next(values)):
+        nisa.memset(tile, 1.0)
+an operator
+    nisa.tensor_scalar(tile, tile, nl.add if next(values) < 2 else nl.multiply, 1.0)
+a number in a scalar
+    nisa.scalar_store(place, i * 10 + next(values))
+a number in an address
+    nisa.memset(tile.ap([[16, 4], [1, 1]], scalar_offset=i + next(values), indirect_dim=1), 1.0)
+""")
 
 
-def another_operator(tile, values):
-    def body(i):
-        nisa.tensor_scalar(tile, tile, nl.add if next(values) < 2 else nl.multiply, 1.0)
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_every_iteration_issues_the_same_instructions(name):
+    def launch(values):
+        tile, place = nl.zeros((4, 16), nl.float32), nl.zeros((1, 1), nl.int32)
+        names = globals() | {"tile": tile, "place": place, "values": values}
+        nl.fori_loop(0, 3, kernel_of(ITERATIONS[name], names, "i"))
 
-    return body
-
-
-# An iterator is state that no snapshot shows; what it does to the instructions is seen.
-@pytest.mark.parametrize(
-    "make",
-    [another_constant, another_place, another_number_of_instructions, another_operator],
-)
-def test_every_iteration_issues_the_same_instructions(make):
-    def kernel():
-        values = iter((1.0, 2.0, 3.0))
-        nl.fori_loop(0, 3, make(nl.zeros((4, 16), nl.float32), values))
-
-    refuses("must issue the same instructions", nki_sim.simulate(kernel))
+    says = "every iteration must issue the same instructions"
+    refuses(says, nki_sim.simulate(lambda: launch(iter((1, 2, 3)))))
+    nki_sim.simulate(lambda: launch(itertools.repeat(1)))()
 
 
 def test_the_body_of_a_while_loop_too():
     def kernel():
         rounds = []
-
-        def body(r):
-            rounds.append(1)
-            following = nisa.register_alloc(0)
-            return following
-
-        nl.while_loop(nisa.register_alloc(1), body)
+        nl.while_loop(
+            nisa.register_alloc(1), lambda r: (rounds.append(1), nisa.register_alloc(0))[1]
+        )
 
     refuses("nl.while_loop: body_fun is a function that changes 'rounds'", nki_sim.simulate(kernel))
 
@@ -226,47 +169,8 @@ def hidden_states():
 @pytest.mark.parametrize("name", hidden_states())
 def test_state_behind_a_name(name):
     body = hidden_states()[name]
-    with pytest.raises(
-        NkiValidationError, match="the body is traced once, so it cannot change Python state"
-    ):
-        nki_sim.simulate(lambda: nl.fori_loop(0, 2, body))()
-
-
-def test_a_scalar_is_computed_in_the_same_way_by_every_iteration():
-    """A tracer computes it once: numbers of Python that differ are not seen in its value."""
-    generated = (n for n in range(100))
-
-    def stored(value):
-        def kernel(x):
-            out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
-            nl.fori_loop(0, 3, lambda i: nisa.scalar_store(out, value(i)))
-            return out
-
-        return nki_sim.simulate(kernel)(np.zeros((1, 1), np.int32))
-
-    assert stored(lambda i: i * 10 + 1) == 21
-    with pytest.raises(
-        NkiValidationError, match="every iteration must issue the same instructions"
-    ):
-        stored(lambda i: i * 10 + next(generated))
-
-    def moved(offset):
-        def kernel(x):
-            out = nl.ndarray((4, 1), nl.float32, buffer=nl.shared_hbm)
-            tile = nl.zeros((1, 1), nl.float32)
-
-            def body(i):
-                nisa.dma_copy(out.ap([[1, 1], [1, 1]], scalar_offset=offset(i)), tile)
-
-            nl.fori_loop(0, 3, body)
-            return out
-
-        return nki_sim.simulate(kernel)(np.zeros((1, 1), np.float32))
-
-    with pytest.raises(
-        NkiValidationError, match="every iteration must issue the same instructions"
-    ):
-        moved(lambda i: i + next(generated) % 2)
+    kernel = nki_sim.simulate(lambda: nl.fori_loop(0, 2, body))
+    refuses("the body is traced once, so it cannot change Python state", kernel)
 
 
 def test_a_scalar_ends_with_its_loop_and_its_launch():

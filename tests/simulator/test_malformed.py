@@ -4,28 +4,24 @@ The types are those of the signatures and parameter texts in nki/api/nki/languag
 nki/api/nki/isa/__init__.py. Sizes, bounds, axes and strides are ints there, and never floats.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
-from nki_sim import NkiValidationError
 
-from .conftest import refuses
+from .conftest import RULE, refuses
 
 X = np.ones((128, 64), np.float32)
 NAMED = "argument 'x' of kernel scaled"
 
 
-def tile() -> Any:
+def tile():
     return nl.ones((128, 64), nl.float32)
 
 
 # (the malformed call, what the message begins with)
-MALFORMED: list[tuple[Callable[[], Any], str]] = [
+MALFORMED = [
     (lambda: nl.ndarray(128, nl.float32), "nl.ndarray: shape is 128"),
     (lambda: nl.ndarray(None, nl.float32), "nl.ndarray: shape is None"),
     (lambda: nl.ndarray("ab", nl.float32), "nl.ndarray: shape is 'ab'"),
@@ -72,10 +68,7 @@ MALFORMED: list[tuple[Callable[[], Any], str]] = [
     (lambda: tile().ap(8), "NkiTensor: pattern of ap is 8"),
     (lambda: tile().ap([[64, 128], [1, 4.0]]), "NkiTensor: pattern of ap is [[64, 128], [1, 4.0]]"),
     (lambda: tile().ap([[64, 128], [1, 4]], offset=1.0), "NkiTensor: offset of ap is 1.0"),
-    (
-        lambda: tile().ap([[64, 128], [1, 4]], scalar_offset=2),
-        "NkiTensor: scalar_offset of ap is 2",
-    ),
+    (lambda: tile().ap([[64, 128], [1, 4]], scalar_offset=2), "NkiTensor: scalar_offset of ap is"),
     (
         lambda: nl.zeros((8, 4), "int32", nl.hbm).vector_select(0, 3),
         "NkiTensor: vector_offset of vector_select",
@@ -98,7 +91,7 @@ MALFORMED: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.parametrize(("call", "message"), MALFORMED, ids=[m for _, m in MALFORMED])
 def test_malformed_arguments_are_named(call, message):
-    with pytest.raises(NkiValidationError) as raised:
+    with pytest.raises(RULE) as raised:
         nki_sim.simulate(lambda: call() and None)()
     assert str(raised.value).startswith(message)
 
@@ -174,20 +167,8 @@ RUNS = [
 @pytest.mark.parametrize(
     "junk",
     [
-        None,
-        "abc",
-        b"ab",
-        3,
-        1.5,
-        float("nan"),
-        10**5000,
-        {},
-        {1},
-        object(),
-        len,
-        int,
-        slice(3),
-        (1,),
+        *(None, "abc", b"ab", 3, 1.5, float("nan"), 10**5000, {}, {1}, object(), len, int),
+        *(slice(3), (1,)),
     ],
     ids=lambda junk: type(junk).__name__,
 )
@@ -267,13 +248,10 @@ def test_an_operand_that_is_an_argument_is_named():
         return tile
 
     for x in (3.5, "abc", np.float32(3), {"a": X}):
-        with pytest.raises(
-            NkiValidationError, match="src is .*, but it must be a tensor"
-        ) as raised:
-            nki_sim.simulate(copies)(x)
-        text = str(raised.value)
-        assert "and argument 'x' of kernel copies has this value: pass a NumPy array" in text
-        assert len(text) < 400
+        says = (
+            "src is .*, but it must be a tensor.*and argument 'x' of kernel copies has this value"
+        )
+        refuses(f"^(?=.{{0,399}}$).*{says}: pass a NumPy array", nki_sim.simulate(copies), x)
     for args in ((None,), (3.5, 3.5)):  # the argument is absent, or could be any of two
         refuses("but it must be a tensor .NkiTensor.$", nki_sim.simulate(copies), *args)
 

@@ -4,13 +4,9 @@ What an instruction waits for follows from the views alone, so that the schedule
 whether each earlier access is looked at or not.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +21,10 @@ SPEC = ((128, 4), "float32")
 WIDTH = 48
 
 
-def random_kernel(seed: int) -> Callable[[Any], Any]:
+def random_kernel(seed):
     """Returns a kernel that reads and writes random parts of a tensor in HBM and of two tiles."""
 
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         rng = np.random.default_rng(seed)
         out = nl.ndarray((128, WIDTH), nl.float32, buffer=nl.shared_hbm)
         tiles = [nl.ndarray((128, WIDTH), nl.float32) for _ in range(2)]
@@ -59,9 +55,7 @@ def random_kernel(seed: int) -> Callable[[Any], Any]:
 @sweeps.some(
     "seed, whole", itertools.product(range(6), [True, False]), [(0, True), (0, False), (1, True)]
 )
-def test_an_index_changes_no_schedule(
-    monkeypatch: pytest.MonkeyPatch, seed: int, whole: bool
-) -> None:
+def test_an_index_changes_no_schedule(monkeypatch, seed, whole):
     chip = replace(hardware.TRN2, tracks_whole_tensors=whole)
     found = []
     for few in (1, 5, 10**9):
@@ -73,10 +67,10 @@ def test_an_index_changes_no_schedule(
     assert {event.wait for event in found[0][0]} >= {"operand written by", "operand still read by"}
 
 
-def test_an_index_changes_no_launch_on_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_changes_no_launch_on_two_cores(monkeypatch):
     """The first access of a tile waits for several parts of another, and for reused memory."""
 
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         out = nl.ndarray((128, 2 * WIDTH), nl.float32, buffer=nl.shared_hbm)
         first = WIDTH * nl.program_id(0)
         state = nl.ndarray((128, 8), nl.float32)
@@ -101,7 +95,7 @@ def test_an_index_changes_no_launch_on_two_cores(monkeypatch: pytest.MonkeyPatch
     assert "operand written by" in {event.wait for event in found[0]}
 
 
-def rows_of_hbm(x: Any, count: int) -> Any:
+def rows_of_hbm(x, count):
     """Stores parts of a tensor in HBM, and loads them."""
     out = nl.ndarray((128, count, 4), nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(x)
@@ -112,7 +106,7 @@ def rows_of_hbm(x: Any, count: int) -> Any:
     return out
 
 
-def parts_of_tile(x: Any, count: int) -> Any:
+def parts_of_tile(x, count):
     """Loads parts of a tile, and stores each of them in turn."""
     out = nl.ndarray((count, 128, 4), nl.float32, buffer=nl.shared_hbm)
     tile = nl.ndarray((128, count, 4), nl.float32)
@@ -126,14 +120,14 @@ def parts_of_tile(x: Any, count: int) -> Any:
 
 @pytest.mark.lenient
 @pytest.mark.parametrize("kernel", [rows_of_hbm, parts_of_tile])
-def test_the_effort_for_an_instruction_does_not_grow(kernel: Any) -> None:
+def test_the_effort_for_an_instruction_does_not_grow(kernel):
     """The work is counted in the lines of the simulator that run, which no other work disturbs."""
     efforts = []
     for count in (100, 400):
         nki_sim.dry_run(kernel, SPEC, count)  # fills the caches
         lines = 0
 
-        def trace(frame: Any, event: str, _: Any) -> Any:
+        def trace(frame, event, _):
             nonlocal lines
             lines += event == "line"
             return trace

@@ -1,14 +1,11 @@
 """SBUF, PSUM and transfers over the time of a launch, with the costs of test_timeline.py."""
 
-from __future__ import annotations
-
-import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nl
 
-from .conftest import TARGET, recorded, tile
+from .conftest import TARGET, blocks, check_timeline, tile
 
 MEMSET, SEEN = (512 + 48) / 1.12, 160 / 1.12
 
@@ -25,6 +22,40 @@ def integral(steps):
 
 def approx(steps):
     return [pytest.approx(step) for step in steps]
+
+
+KERNELS = blocks("""
+a bank of PSUM is used again
+    for columns in (512, 8, 8):
+        nisa.memset(tile(columns, nl.psum), 0.0, engine=nisa.engine.vector)
+  {value for _, value in psum_banks_over_time()} == {0, 1}
+two banks of PSUM
+    a, b = tile(512, nl.psum), tile(8, nl.psum)
+    for t in (a, b):
+        nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    nisa.tensor_copy(tile(8), a[:, :8])
+  max([n for _, n in psum_banks_over_time()]) == 2
+a tile from outside is held until the loop ends
+    t = tile()
+    nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    nl.fori_loop(0, 10, lambda i: nisa.tensor_copy(tile(), t) and None)
+  [(one.label, one.trips, one.first, one.end) for one in loops] == [("nl.fori_loop", 10, 1, 2)]
+  loops[0].end_ns == total_ns
+  total_ns - loops[0].start_ns == 10 * (loops[0].iteration_end_ns - loops[0].start_ns)
+  sbuf_bytes_over_time()[-2:] == [(events[1].end_ns, 2048), (total_ns, 0)]
+each core has its own [trn2] [x of 128x128] [2 programs]
+    columns = 64 * (1 + nl.program_id())
+    nisa.dma_copy(tile(columns), x[:, :columns])
+  {n for _, n in sbuf_bytes_over_time(0)} == {0, 256}
+  {n for _, n in sbuf_bytes_over_time(1)} == {0, 512}
+  integral(dma_bytes_per_ns_over_time(0)) == 128 * 256
+  integral(dma_bytes_per_ns_over_time(1)) == 128 * 512
+""")
+
+
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_timeline(heading, KERNELS[heading], globals())
 
 
 def test_tiles_hold_sbuf_from_first_to_last_use():
@@ -44,44 +75,6 @@ def test_recorded_launches_follow_each_other():
     assert timeline.sbuf_bytes_over_time() == [*once.sbuf_bytes_over_time(), *again]
 
 
-def test_banks_of_psum():
-    def kernel():
-        for columns in (512, 8, 8):
-            nisa.memset(tile(columns, nl.psum), 0.0, engine=nisa.engine.vector)
-
-    timeline = nki_sim.dry_run(kernel)
-    assert {value for _, value in timeline.psum_banks_over_time()} == {0, 1}
-
-    def both():
-        a, b = tile(512, nl.psum), tile(8, nl.psum)
-        for t in (a, b):
-            nisa.memset(t, 0.0, engine=nisa.engine.vector)
-        nisa.tensor_copy(tile(8), a[:, :8])
-
-    assert max([n for _, n in nki_sim.dry_run(both).psum_banks_over_time()]) == 2
-
-
-def test_a_tile_from_outside_is_held_until_the_loop_ends():
-    def kernel():
-        t = tile()
-        nisa.memset(t, 0.0, engine=nisa.engine.vector)
-
-        def body(i):
-            inner = tile()
-            nisa.tensor_copy(inner, t)
-
-        nl.fori_loop(0, 10, body)
-
-    timeline = nki_sim.dry_run(kernel)
-    (loop,) = timeline.loops
-    assert (loop.label, loop.trips, loop.first, loop.end) == ("nl.fori_loop", 10, 1, 2)
-    assert loop.end_ns == timeline.total_ns
-    first = loop.iteration_end_ns - loop.start_ns
-    assert loop.end_ns - loop.start_ns == pytest.approx(10 * first)
-    assert timeline.sbuf_bytes_over_time()[-1] == (loop.end_ns, 0)
-    assert timeline.sbuf_bytes_over_time()[-2] == (timeline.events[1].end_ns, 2048)
-
-
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 def test_rates_add_up_to_the_bytes_and_stay_within_the_engines(monkeypatch, chip):
     monkeypatch.setenv(TARGET, chip)
@@ -99,20 +92,6 @@ def test_rates_add_up_to_the_bytes_and_stay_within_the_engines(monkeypatch, chip
     most = timeline.chips[0].dma_total_bytes_per_ns
     assert 0.9 * most < max([rate for _, rate in moved]) <= most * (1 + 1e-9)
     assert moved[-1][1] == 0
-
-
-def test_each_core_has_its_own(monkeypatch):
-    monkeypatch.setenv(TARGET, "trn2")
-
-    def kernel(x):
-        columns = 64 * (1 + nl.program_id())
-        nisa.dma_copy(tile(columns), x[:, :columns])
-
-    timeline = recorded(nki.jit(kernel)[2], np.zeros((128, 128), np.float32))
-    for core in range(2):
-        assert {n for _, n in timeline.sbuf_bytes_over_time(core)} == {0, 256 * (1 + core)}
-        moved = integral(timeline.dma_bytes_per_ns_over_time(core))
-        assert moved == pytest.approx(128 * 256 * (1 + core))
 
 
 def test_an_empty_timeline_has_no_steps():

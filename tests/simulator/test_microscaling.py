@@ -3,10 +3,6 @@
 The formulas come from nki.isa.quantize_mx, the layouts from nki/deep-dives/mxfp-matmul.rst.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -25,11 +21,11 @@ ELEMENTS = {
 
 
 @pytest.fixture(autouse=True)
-def trn3(monkeypatch: pytest.MonkeyPatch) -> None:
+def trn3(monkeypatch):
     monkeypatch.setenv(TARGET, "trn3")
 
 
-def quantized(data: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+def quantized(data, dtype):
     """(numbers of the element dtype, scales as powers of two) by the documented formula."""
     element, largest_exponent = ELEMENTS[dtype]
     groups = wide(data).reshape(len(data) // 8, 8, -1, 4)
@@ -41,8 +37,8 @@ def quantized(data: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return scaled.astype(np.float32).astype(element).reshape(len(data), -1), powers
 
 
-def quantize(data: Any, dtype: str, scale_dtype: str = "uint8", rows: int = 0) -> Any:
-    def body(t: Any) -> Any:
+def quantize(data, dtype, scale_dtype="uint8", rows=0):
+    def body(t):
         dst = new((t.shape[0], t.shape[1] // 4), dtype)
         scale = new((rows or t.shape[0], t.shape[1] // 4), scale_dtype)
         nisa.memset(scale, 1)
@@ -54,7 +50,7 @@ def quantize(data: Any, dtype: str, scale_dtype: str = "uint8", rows: int = 0) -
 
 @pytest.mark.parametrize("dtype", ELEMENTS)
 @pytest.mark.parametrize("scale_dtype", ["uint8", "float8_e8m0fnu"])
-def test_quantize(dtype: str, scale_dtype: str) -> None:
+def test_quantize(dtype, scale_dtype):
     data = (sample((64, 32)) * 300).astype(ml_dtypes.bfloat16)
     data[8:16, 4:8] = 0
     numbers, powers = quantized(data, dtype)
@@ -68,7 +64,7 @@ def test_quantize(dtype: str, scale_dtype: str) -> None:
     assert (codes[others] == codes[others[0]]).all()
 
 
-def test_scales_of_one_quadrant_need_four_partitions() -> None:
+def test_scales_of_one_quadrant_need_four_partitions():
     data = sample((32, 16), "float16")
     _, powers = quantized(data, "float8_e5m2_x4")
     _, scale = quantize(data, "float8_e5m2_x4", rows=4)
@@ -76,7 +72,7 @@ def test_scales_of_one_quadrant_need_four_partitions() -> None:
 
 
 @pytest.mark.lenient
-def test_infinities_become_nan_with_a_warning() -> None:
+def test_infinities_become_nan_with_a_warning():
     data = sample((32, 8), "float16")
     data[3, 2] = np.inf
     with pytest.warns(nki_sim.NkiSimulationWarning, match="no document says"):
@@ -94,25 +90,23 @@ def test_infinities_become_nan_with_a_warning() -> None:
         ((32, 6), "float16", "float8_e5m2_x4", 4, "multiple of 4"),
     ],
 )
-def test_quantize_refuses(shape: Any, dtype: str, out: str, rows: int, match: str) -> None:
+def test_quantize_refuses(shape, dtype, out, rows, match):
     refuses(match, quantize, sample(shape, dtype), out, rows=rows)
 
 
-def test_older_chips_have_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_chips_have_none_of_it(monkeypatch):
     monkeypatch.setenv(TARGET, "trn2")
     refuses("NeuronCore-v4", quantize, sample((32, 8), "float16"), "float8_e5m2_x4", rows=4)
 
 
-def dequantized(data: np.ndarray, dtype: str) -> np.ndarray:
+def dequantized(data, dtype):
     """The (4 k, free) numbers that a quantised (k, 4 free) tile stands for."""
     numbers, powers = quantized(data, dtype)
     groups = wide(numbers).reshape(len(powers), 8, -1, 4) * np.exp2(powers)[:, None, :, None]
     return groups.reshape(len(data), -1, 4).transpose(0, 2, 1).reshape(4 * len(data), -1)
 
 
-def product(
-    stationary: Any, moving: Any, dst_dtype: str = "float32", terms: int = 1, **settings: Any
-) -> Any:
+def product(stationary, moving, dst_dtype="float32", terms=1, **settings):
     """Quantise both, and return the sum of so many equal products, which is in PSUM."""
     tiles = []
     for t, dtype in ((stationary, "float8_e4m3fn_x4"), (moving, "float8_e5m2_x4")):
@@ -130,7 +124,7 @@ def product(
 
 @pytest.mark.parametrize("k", [32, 64, 128])
 @pytest.mark.parametrize("dst_dtype", ["float32", "bfloat16"])
-def test_matmul(k: int, dst_dtype: str) -> None:
+def test_matmul(k, dst_dtype):
     left = sample((k, 4 * 64), "bfloat16")
     right = sample((k, 4 * 512), "bfloat16", seed=1)
     found = run(lambda a, b: product(a, b, dst_dtype), left, right)
@@ -138,12 +132,12 @@ def test_matmul(k: int, dst_dtype: str) -> None:
     near(wide(found), expected, sums(4 * k) + sums(1, dst_dtype))
 
 
-def test_matmul_of_four_bit_numbers() -> None:
+def test_matmul_of_four_bit_numbers():
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 1 << 16, (2, 32, 64)).astype(np.uint16)
     codes = rng.integers(120, 134, (2, 4, 64)).astype(np.uint8)
 
-    def body(a: Any, b: Any, s: Any, t: Any) -> Any:
+    def body(a, b, s, t):
         dst = new((64, 64), "float32", nl.psum)
         four_bits = nl.float4_e2m1fn_x4
         nisa.nc_matmul_mx(dst, a.view(four_bits), b.view(four_bits), s, t)
@@ -158,11 +152,11 @@ def test_matmul_of_four_bit_numbers() -> None:
     near(found, expected, sums(4 * 32))
 
 
-def test_matmul_with_packed_scales() -> None:
+def test_matmul_with_packed_scales():
     """Scales of two tiles in one: at partitions 0 and 4 of each quadrant."""
     left, right = sample((128, 256), "bfloat16"), sample((128, 512), "bfloat16", seed=1)
 
-    def body(a: Any, b: Any) -> Any:
+    def body(a, b):
         scales = new((128, 128), "uint8")
         places = scales[0:, :64], scales[4:, :]
         packed = new((128, 64), "float8_e4m3fn_x4"), new((128, 128), "float8_e5m2_x4")
@@ -176,7 +170,7 @@ def test_matmul_with_packed_scales() -> None:
     near(run(body, left, right), expected, sums(4 * 128))
 
 
-def test_matmul_accumulates() -> None:
+def test_matmul_accumulates():
     left, right = sample((32, 128), "bfloat16"), sample((32, 256), "bfloat16", seed=1)
     found = run(lambda a, b: product(a, b, terms=3), left, right)
     expected = dequantized(left, "float8_e4m3fn_x4").T @ dequantized(right, "float8_e5m2_x4")
@@ -192,13 +186,13 @@ def test_matmul_accumulates() -> None:
         ((256, 256), {"tile_position": (0, 0), "tile_size": (32, 128)}, "at most 32"),
     ],
 )
-def test_matmul_refuses(columns: Any, settings: Any, match: str) -> None:
+def test_matmul_refuses(columns, settings, match):
     left, right = (sample((64, n), "bfloat16") for n in columns)
     refuses(match, run, lambda a, b: product(a, b, **settings), left, right)
 
 
-def test_scales_lie_in_the_quadrant_of_their_data() -> None:
-    def body(t: Any) -> Any:
+def test_scales_lie_in_the_quadrant_of_their_data():
+    def body(t):
         dst, scale = new((32, 2), "float8_e5m2_x4"), new((128, 2), "uint8")
         nisa.quantize_mx(dst, t, scale[first : first + 4])
         return scale
@@ -207,8 +201,8 @@ def test_scales_lie_in_the_quadrant_of_their_data() -> None:
         refuses("partition 0, 4, 8 or 12", run, body, sample((32, 8), "float16"))
 
 
-def test_unwritten_scales_are_told() -> None:
-    def body(a: Any) -> Any:
+def test_unwritten_scales_are_told():
+    def body(a):
         packed, scale = new((32, 8), "float8_e5m2_x4"), new((4, 8), "uint8")
         nisa.quantize_mx(packed, a, scale)
         dst = new((8, 8), "float32", nl.psum)
@@ -218,9 +212,9 @@ def test_unwritten_scales_are_told() -> None:
     refuses("nothing has written", run, body, sample((32, 32), "float16"))
 
 
-def test_a_product_takes_as_long_as_one_at_16_bits_of_a_quarter_of_the_depth() -> None:
+def test_a_product_takes_as_long_as_one_at_16_bits_of_a_quarter_of_the_depth():
     @nki.jit
-    def mx(a: Any, b: Any) -> Any:
+    def mx(a, b):
         tiles = []
         for x in (a, b):
             t = nl.load(x)
@@ -251,7 +245,7 @@ def test_a_product_takes_as_long_as_one_at_16_bits_of_a_quarter_of_the_depth() -
     assert max(quantize_ns) == pytest.approx((2048 / 4 + chip.stream_start_cycles) / 1.2, rel=0.01)
 
 
-def to_sbuf(tile: Any) -> Any:
+def to_sbuf(tile):
     copy = new(tile.shape, tile.dtype)
     nisa.tensor_copy(copy, tile)
     return copy

@@ -12,6 +12,8 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nl
 from nki_sim import NkiValidationError
 
+from .conftest import blocks, kernel_of
+
 SHAPE = (4, 4)
 
 
@@ -23,60 +25,53 @@ def fill(dst=None):
     return nisa.memset(tile() if dst is None else dst, 0)
 
 
-def each_other():
+CIRCULAR = blocks("""
+each other
     first, second = fill(), fill()
     first.depends_on(second)
     second.depends_on(first)
-
-
-def itself():
+itself
     first = fill()
     first.depends_on(first)
-
-
-def before_its_input():
+before its input
     source = tile()
     first = fill(source)
     first.depends_on(nisa.tensor_copy(tile(), source))
-
-
-def before_its_input_by_way_of_others():
+before its input, by way of others
     source, middle = tile(), tile()
     first = fill(source)
     nisa.tensor_copy(middle, source)
     other = fill()
     other.depends_on(nisa.tensor_copy(tile(), middle))
     first.depends_on(other)
-
-
-def after_what_overwrites_it():
+after what overwrites it
     shared = tile()
     fill(shared).depends_on(fill(shared))
-
-
-def after_the_reader_of_what_it_overwrites():
+after the reader of what it overwrites
     shared = tile()
     fill(shared)
     reader = nisa.tensor_copy(tile(), shared)
     reader.depends_on(fill(shared))
-
-
-def out_of_a_block_without_reordering():
+out of a block without reordering
     with nl.no_reorder():
         first = fill()
         second = fill()
     first.depends_on(second)
-
-
-CIRCULAR = [
-    each_other,
-    itself,
-    before_its_input,
-    before_its_input_by_way_of_others,
-    after_what_overwrites_it,
-    after_the_reader_of_what_it_overwrites,
-    out_of_a_block_without_reordering,
-]
+""")
+LEGAL = blocks("""
+later on the same engine
+    first, second = fill(), fill()
+    first.depends_on(second)
+other columns
+    shared = nl.ndarray((4, 8), nl.float32, buffer=nl.sbuf)
+    fill(shared[:, 0:4]).depends_on(fill(shared[:, 4:8]))
+other blocks
+    with nl.no_reorder():
+        first = fill()
+    with nl.no_reorder():
+        second = fill()
+    first.depends_on(second)
+""")
 
 
 def simulated(body):
@@ -96,36 +91,18 @@ RUNS = pytest.mark.parametrize("run", [simulated, recorded, dry])
 
 
 @RUNS
-@pytest.mark.parametrize("body", CIRCULAR)
-def test_circular_edges_are_refused(run, body):
+@pytest.mark.parametrize("name", CIRCULAR)
+def test_circular_edges_are_refused(run, name):
     with pytest.raises(NkiValidationError, match="form a cycle") as caught:
-        run(body)
+        run(kernel_of(CIRCULAR[name], globals()))
     assert (caught.value.instruction, caught.value.operand) == ("schedule", "an edge")
     assert " after instruction " in caught.value.value
 
 
-def later_on_the_same_engine():
-    first, second = fill(), fill()
-    first.depends_on(second)
-
-
-def other_columns():
-    shared = nl.ndarray((4, 8), nl.float32, buffer=nl.sbuf)
-    fill(shared[:, 0:4]).depends_on(fill(shared[:, 4:8]))
-
-
-def other_blocks():
-    with nl.no_reorder():
-        first = fill()
-    with nl.no_reorder():
-        second = fill()
-    first.depends_on(second)
-
-
 @RUNS
-@pytest.mark.parametrize("body", [later_on_the_same_engine, other_columns, other_blocks])
-def test_edges_to_later_instructions_are_legal(run, body):
-    run(body)
+@pytest.mark.parametrize("name", LEGAL)
+def test_edges_to_later_instructions_are_legal(run, name):
+    run(kernel_of(LEGAL[name], globals()))
 
 
 def test_the_timeline_runs_an_instruction_after_a_later_one():

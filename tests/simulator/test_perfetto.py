@@ -51,15 +51,15 @@ class Trace:
     counters: dict[tuple[str, str], list[tuple[int, float]]]
     groups: list[str]
 
-    def of(self, *tracks: str) -> list[Slice]:
+    def of(self, *tracks):
         return [one for one in self.slices if one.track in tracks]
 
     @property
-    def instructions(self) -> list[Slice]:
+    def instructions(self):
         return [one for one in self.slices if "number" in one.details]
 
 
-def saved(timeline, folder) -> Trace:
+def saved(timeline, folder):
     path = folder / "trace.pftrace"
     timeline.save_perfetto(path)
     trace = protos.Trace()
@@ -67,11 +67,11 @@ def saved(timeline, folder) -> Trace:
     return processed(trace)
 
 
-def processed(trace: Any) -> Trace:
+def processed(trace):
     tracks = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet}
     groups = [t.name for t in tracks.values() if t.uuid and not t.parent_uuid]
     found = Trace([], {}, groups)
-    began: dict[int, list[Slice]] = defaultdict(list)
+    began = defaultdict(list)
     events = [p for p in trace.packet if p.HasField("track_event")]
     assert all(p.trusted_packet_sequence_id and p.HasField("timestamp") for p in events)
     for packet in sorted(events, key=lambda p: p.timestamp):
@@ -94,10 +94,10 @@ def processed(trace: Any) -> Trace:
     return found
 
 
-def dropped(slices: list[Slice]) -> list[Slice]:
+def dropped(slices):
     """Those that begin inside of another of their track and end after it."""
     found = []
-    stacks: dict[int, list[Slice]] = defaultdict(list)
+    stacks = defaultdict(list)
     for one in slices:
         stack = stacks[one.uuid]
         while stack and stack[-1].end <= one.start:
@@ -108,7 +108,7 @@ def dropped(slices: list[Slice]) -> list[Slice]:
     return found
 
 
-def check(timeline, trace: Trace) -> None:
+def check(timeline, trace):
     """The trace has every event with its time and all that is known of it, and loses none."""
     assert dropped(trace.slices) == []
     expected = [
@@ -126,7 +126,7 @@ def check(timeline, trace: Trace) -> None:
         check_gpsimd(timeline, trace)
 
 
-def check_gpsimd(timeline, trace: Trace) -> None:
+def check_gpsimd(timeline, trace):
     """Its slices, those of DMA descriptors too, are what it is busy with, one at a time."""
     busy = []
     for group in trace.groups:
@@ -137,7 +137,7 @@ def check_gpsimd(timeline, trace: Trace) -> None:
     assert max(busy) == pytest.approx(timeline.engine_busy_ns["gpsimd"], abs=rounding)
 
 
-def check_counters(timeline, trace: Trace) -> None:
+def check_counters(timeline, trace):
     for core, group in enumerate(trace.groups):
         for name, steps in (
             ("SBUF", timeline.sbuf_bytes_over_time(core)),
@@ -149,9 +149,9 @@ def check_counters(timeline, trace: Trace) -> None:
             assert trace.counters.get((group, name), []) == expected
 
 
-def check_flows(timeline, trace: Trace) -> None:
+def check_flows(timeline, trace):
     """Each arrow has two ends, and they are the steps of the critical path."""
-    ends: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    ends = defaultdict(list)
     for one in trace.instructions:
         for flow in one.flows:
             ends[flow].append((one.group, one.details["number"], one.start))

@@ -1,9 +1,6 @@
 """Random numbers: distributions, seeds and states. No test knows the bits of a chip."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,16 +12,16 @@ from .conftest import TARGET, new, refuses, run, sample, to_hbm, written
 VECTOR, GPSIMD = nisa.engine.vector, nisa.engine.gpsimd
 
 
-def seed(value: int) -> None:
+def seed(value):
     tile = new((1, 1), "uint32")
     nisa.memset(tile, value)
     nisa.set_rng_seed(tile)
 
 
-def drawn(*seeds: int, dtype: str = "uint32", shape: Any = (64, 200)) -> Any:
+def drawn(*seeds, dtype="uint32", shape=(64, 200)):
     """A tile of random bits after each of the seeds."""
 
-    def kernel() -> Any:
+    def kernel():
         tiles = []
         for value in seeds:
             seed(value)
@@ -36,7 +33,7 @@ def drawn(*seeds: int, dtype: str = "uint32", shape: Any = (64, 200)) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "int32", "uint16", "int8"])
-def test_bits_are_uniform(dtype: str) -> None:
+def test_bits_are_uniform(dtype):
     (found,) = drawn(5, dtype=dtype)
     size = found.itemsize
     bits = np.unpackbits(found.view(np.uint8).reshape(64, 200, size), axis=2)
@@ -44,23 +41,23 @@ def test_bits_are_uniform(dtype: str) -> None:
     assert np.abs(bits.mean(axis=(0, 1)) - 0.5).max() < 0.02  # 4 standard deviations
 
 
-def test_equal_seeds_give_equal_numbers() -> None:
+def test_equal_seeds_give_equal_numbers():
     first, second, third = drawn(7, 8, 7)
     np.testing.assert_array_equal(first, third)
     assert (first == second).mean() < 0.01
     assert len(np.unique(first)) > 0.99 * first.size  # lanes and elements differ
 
 
-def test_narrow_types_take_the_lowest_bits() -> None:
+def test_narrow_types_take_the_lowest_bits():
     (whole,), (low,) = drawn(3), drawn(3, dtype="uint8")
     np.testing.assert_array_equal(whole & 255, low)
 
 
-def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch):
     monkeypatch.setenv(TARGET, "trn3")
     low = np.arange(64, dtype=np.float32)[:, None]
 
-    def body(column: Any) -> Any:
+    def body(column):
         plain, wide_, whole = new((64, 500)), new((64, 500)), new((64, 500), "int8")
         high = new(column.shape)
         nisa.tensor_scalar(high, column, nl.add, 2.0)
@@ -80,13 +77,11 @@ def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("engine", "words", "chip"), [("gpsimd", 6, "trn2"), ("vector", 24, "trn3")]
 )
-def test_states_are_saved_and_restored(
-    engine: str, words: int, chip: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_are_saved_and_restored(engine, words, chip, monkeypatch):
     monkeypatch.setenv(TARGET, chip)
     where = nisa.engine[engine]
 
-    def body(start: Any) -> Any:
+    def body(start):
         state, first, again = [new((128, n), "uint32") for n in (words, 9, 9)]
         nisa.rand_set_state(start, where)
         nisa.rand_get_state(state, where)
@@ -101,12 +96,12 @@ def test_states_are_saved_and_restored(
     np.testing.assert_array_equal(first, again)
 
 
-def test_gpsimd_runs_xorwow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpsimd_runs_xorwow(monkeypatch):
     """Marsaglia's generator (Journal of Statistical Software 8/14, 2003), in Python's ints."""
     monkeypatch.setenv(TARGET, "trn2")
     start = np.random.default_rng(2).integers(1, 1 << 32, (1, 6)).astype(np.uint32)
 
-    def draw(dst: Any, state: Any) -> None:
+    def draw(dst, state):
         nisa.rand_set_state(state)
         nisa.rng(dst, GPSIMD)
 
@@ -121,11 +116,11 @@ def test_gpsimd_runs_xorwow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(draw, start, shape=(1, 20))[0].tolist() == expected
 
 
-def test_dropout() -> None:
+def test_dropout():
     data = sample((64, 300)) + 10
     chances = np.linspace(0, 1, 64, dtype=np.float32)[:, None]
 
-    def body(t: Any, c: Any) -> Any:
+    def body(t, c):
         fixed, by_row, none, every = (new(t.shape) for _ in range(4))
         nisa.dropout(fixed, t, 0.25)
         nisa.dropout(by_row, t, c)
@@ -142,10 +137,10 @@ def test_dropout() -> None:
 
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
-def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_functions(chip, monkeypatch):
     monkeypatch.setenv(TARGET, chip)
 
-    def kernel() -> Any:
+    def kernel():
         key = nl.full((1, 1), 42, dtype=nl.int32, buffer=nl.sbuf)
         nl.random_seed(key)
         first = nl.rand((64, 300), dtype=nl.float32)
@@ -163,19 +158,19 @@ def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
 filled = partial(written, shape=(4, 8), dtype="uint32")
 
 
-def states(words: int = 6, dtype: str = "uint32", engine: Any = GPSIMD) -> Any:
+def states(words=6, dtype="uint32", engine=GPSIMD):
     return written(nisa.rand_get_state, engine, shape=(128, words), dtype=dtype)
 
 
-def seeded(shape: Any, dtype: str) -> Any:
-    def instruction(dst: Any) -> None:
+def seeded(shape, dtype):
+    def instruction(dst):
         nisa.memset(dst, 1)
         nisa.set_rng_seed(dst)
 
     return written(instruction, shape=shape, dtype=dtype)
 
 
-def dropped(dtype: str, probability: Any) -> None:
+def dropped(dtype, probability):
     written(nisa.dropout, sample((4, 8), dtype), probability)
 
 
@@ -203,6 +198,6 @@ def dropped(dtype: str, probability: Any) -> None:
         ),
     ],
 )
-def test_what_is_refused(chip: str, call: Any, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(chip, call, match, monkeypatch):
     monkeypatch.setenv(TARGET, chip)
     refuses(match, call)

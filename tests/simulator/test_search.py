@@ -1,9 +1,5 @@
 """nc_find_index8, nc_match_replace8, nonzero_with_count and topk: NumPy's results, and refusals."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,16 +8,16 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import new, refuses, run, to_hbm, written
+from .conftest import blocks, check_values, new, refuses, run, to_hbm, written
 
 
-def find(data: Any, vals: Any, dtype: str = "uint32", shape: Any = None) -> Any:
+def find(data, vals, dtype="uint32", shape=None):
     shape = shape or (data.shape[0], 8)
     return written(nisa.nc_find_index8, data, vals, shape=shape, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
-def test_find_index8_finds_the_largest(dtype: str) -> None:
+def test_find_index8_finds_the_largest(dtype):
     data = np.random.default_rng(0).permutation(5 * 40).reshape(5, 2, 20).astype(np.float32)
     flat = data.reshape(5, -1)
     vals = -np.sort(-flat, axis=1)[:, :8]
@@ -30,66 +26,66 @@ def test_find_index8_finds_the_largest(dtype: str) -> None:
     np.testing.assert_array_equal(found, np.argsort(-flat, axis=1)[:, :8])
 
 
-def test_find_index8_of_repeated_and_missing_values() -> None:
+def test_find_index8_of_repeated_and_missing_values():
     data = np.array([[3, 8, 1, 8, 8, 2, 9, 7, 0, 8]], np.float32)
     vals = np.array([[8, 5, 8, 3, np.nan, 8, 8, 8]], np.float32)
     missing = 0xFFFFFFFF
     assert find(data, vals).tolist() == [[1, missing, 3, 0, missing, 4, 9, missing]]
 
 
-def zeros(*shape: int) -> Any:
+def zeros(*shape):
     return np.zeros(shape, np.float32)
 
 
-def top(rows: int, columns: int, n: int, k: int) -> Any:
+def top(rows, columns, n, k):
     return topk(np.ones((rows, columns), ml_dtypes.bfloat16), n, k)
 
 
-def replace(data: Any, vals: Any, imm: float = -1.0) -> Any:
-    def body(d: Any, v: Any) -> Any:
-        dst, indices = new(d.shape), new((d.shape[0], 8), "uint32")
-        nisa.nc_match_replace8(dst, d, v, imm, indices)
-        return dst, indices
-
-    return run(body, data, vals)
-
-
-def test_match_replace8_gives_repeated_values_their_places_in_descending_order() -> None:
-    """The example of the API reference."""
-    data = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8]], np.float32)
-    vals = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], np.float32)
-    replaced, indices = replace(data, vals)
-    assert indices.tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
-    assert replaced.tolist() == [[1, 2, -1, 4] + [-1] * 7]
-
-
-def test_match_replace8_replaces_first_occurrences_only() -> None:
-    data = np.array([[5, 5, 6, 7, 5, 0, 1, 2]], np.float32)
-    vals = np.array([[5, 7, 40, 41, 42, 43, 44, 45]], np.float32)
-    replaced, indices = replace(data, vals, 0.5)
-    assert replaced.tolist() == [[0.5, 5, 6, 0.5, 5, 0, 1, 2]]
-    assert indices[0, :3].tolist() == [0, 3, 0xFFFFFFFF]
-
-
-def test_match_replace8_sorts_with_max8() -> None:
-    data = np.random.default_rng(1).permutation(64).reshape(2, 32).astype(np.float32)
-
-    def body(t: Any) -> Any:
-        found = new((2, 32))
-        rest = t
-        for start in range(0, 32, 8):
-            nisa.max8(found[:, start : start + 8], rest)
-            left = new((2, 32))
-            nisa.nc_match_replace8(left, rest, found[:, start : start + 8], -100.0)
-            rest = left
-        return found
-
-    np.testing.assert_array_equal(run(body, data), -np.sort(-data, axis=1))
+KERNELS = blocks("""
+nc_match_replace8 gives repeated values their places in descending order: the reference's example
+    data = nl.load(nl.shared_constant(np.array([[1, 2, 3, 4] + [8] * 7], np.float32)))
+    values = nl.load(nl.shared_constant(np.array([[3] + [8] * 7], np.float32)))
+    dst, indices = new((1, 11)), new((1, 8), "uint32")
+    nisa.nc_match_replace8(dst, data, values, -1.0, indices)
+    return dst, indices
+  np.array([[1, 2, -1, 4] + [-1] * 7], np.float32)
+  np.array([[2, 10, 9, 8, 7, 6, 5, 4]], np.uint32)
+nc_match_replace8 replaces first occurrences only
+    data = nl.load(nl.shared_constant(np.array([[5, 5, 6, 7, 5, 0, 1, 2]], np.float32)))
+    values = nl.load(nl.shared_constant(np.array([[5, 7, 40, 41, 42, 43, 44, 45]], np.float32)))
+    dst, indices = new((1, 8)), new((1, 8), "uint32")
+    nisa.nc_match_replace8(dst, data, values, 0.5, indices)
+    return dst, indices[:, :3]
+  np.array([[0.5, 5, 6, 0.5, 5, 0, 1, 2]], np.float32)
+  np.array([[0, 3, 0xFFFFFFFF]], np.uint32)
+nc_match_replace8 sorts with max8 [x 2x32]
+    found, rest = new((2, 32)), x
+    for start in range(0, 32, 8):
+        largest, left = found[:, start : start + 8], new((2, 32))
+        nisa.max8(largest, rest)
+        nisa.nc_match_replace8(left, rest, largest, -100.0)
+        rest = left
+    return found
+  -np.sort(-x, axis=1)
+nonzero_with_count reads the partitions that it needs only [trn2]
+    src, dst = new((128, 4), "int32"), new((128, 5), "int32")
+    for partition in range(0, 128, 32):
+        nisa.memset(src[partition : partition + 17], 1)
+        nisa.memset(dst[partition : partition + 32], 0)
+    nisa.nonzero_with_count(dst, src)
+    return dst[:, 4:5]
+  np.where(np.arange(128)[:, None] % 16, 0, 4).astype(np.int32)
+""")
 
 
-def counted(data: Any, chip: str = "trn2", **settings: int) -> Any:
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
+
+
+def counted(data, chip="trn2", **settings):
     @nki.jit
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         src, dst = new(x.shape, x.dtype), new((x.shape[0], x.shape[1] + 1), "int32")
         nisa.dma_copy(src, x)
         nisa.memset(dst, 7)
@@ -100,7 +96,7 @@ def counted(data: Any, chip: str = "trn2", **settings: int) -> Any:
         return nki.simulate(kernel)(data)
 
 
-def test_nonzero_with_count_of_the_reference() -> None:
+def test_nonzero_with_count_of_the_reference():
     data = np.zeros((17, 8), np.float32)
     data[0] = [0, 1, 1, 0, 0, 1, 0, 0]
     data[1], data[16] = 1, 2
@@ -110,21 +106,8 @@ def test_nonzero_with_count_of_the_reference() -> None:
     assert found[16].tolist() == [*range(16, 24), 8]
 
 
-def test_nonzero_with_count_reads_the_partitions_it_needs_only() -> None:
-    def kernel() -> Any:
-        src, dst = new((128, 4), "int32"), new((128, 5), "int32")
-        for partition in range(0, 128, 32):
-            nisa.memset(src[partition : partition + 17], 1)
-            nisa.memset(dst[partition : partition + 32], 0)
-        nisa.nonzero_with_count(dst, src)
-        return to_hbm(dst)
-
-    with hardware.select(hardware.chip("trn2")), nki_sim.strict():
-        assert nki.simulate(kernel)()[::16, 4].tolist() == [4] * 8
-
-
-def topk(data: Any, n: int, k: int) -> Any:
-    def body(t: Any) -> Any:
+def topk(data, n, k):
+    def body(t):
         values, indices = new((len(data), k), "bfloat16"), new((len(data), k), "uint32")
         nisa.topk(values, indices, t, n)
         return values, indices
@@ -132,7 +115,7 @@ def topk(data: Any, n: int, k: int) -> Any:
     return run(body, data)
 
 
-def test_topk_of_a_snake() -> None:
+def test_topk_of_a_snake():
     n, k = 42, 5
     flat = np.random.default_rng(2).permutation(64)[:48].astype(ml_dtypes.bfloat16)
     values, indices = topk(flat.reshape(3, 16).T.copy(), n, k)
@@ -162,12 +145,12 @@ def test_topk_of_a_snake() -> None:
         (lambda: top(24, 3, 40, 5), "multiple of 16"),
     ],
 )
-def test_refused_operands(call: Any, match: str) -> None:
+def test_refused_operands(call, match):
     refuses(match, call)
 
 
-def test_topk_takes_the_documented_cycles() -> None:
-    def kernel(x: Any) -> Any:
+def test_topk_takes_the_documented_cycles():
+    def kernel(x):
         src = nl.load(x)
         values, indices = new((16, 8), "bfloat16"), new((16, 8), "uint32")
         nisa.topk(values, indices, src, 4096)

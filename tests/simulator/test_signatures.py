@@ -1,11 +1,8 @@
 """Every documented function of nki.isa and nki.language exists with the documented signature."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from enum import Enum
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -180,13 +177,13 @@ float8_e5m2 float8_e5m2_x4 float8_e4m3fn_x4 float8_e8m0fnu float4_e2m1fn_x4
 DTYPES = tuple(re.findall(r"\w+", DTYPE_NAMES))
 
 
-def parse(table: str) -> list[tuple[str, str]]:
+def parse(table):
     """(name, parameters) of each signature of a table."""
     found = re.findall(r"^(\w+)\((.*?)\)$", table, re.M | re.S)
     return [(name, " ".join(parameters.split())) for name, parameters in found]
 
 
-def named(names: str, parameters: str) -> list[tuple[str, str]]:
+def named(names, parameters):
     return [(name, parameters) for name in names.split()]
 
 
@@ -199,7 +196,7 @@ DOCUMENTED_LANGUAGE = [
 ]
 
 
-def shown(default: Any) -> str:
+def shown(default):
     if isinstance(default, nl.MemoryRegion):
         return str(default.name)
     if isinstance(default, Enum):
@@ -211,7 +208,7 @@ def shown(default: Any) -> str:
     return str(getattr(default, "name", None) or repr(default))
 
 
-def signature(function: Any, skip: int = 0) -> str:
+def signature(function, skip=0):
     parts = []
     for parameter in list(inspect.signature(function).parameters.values())[skip:]:
         assert parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -220,22 +217,19 @@ def signature(function: Any, skip: int = 0) -> str:
     return ", ".join(parts)
 
 
-@pytest.mark.parametrize(("name", "parameters"), DOCUMENTED_ISA)
-def test_isa(name: str, parameters: str) -> None:
-    assert signature(getattr(nisa, name)) == parameters
+@pytest.mark.parametrize(
+    ("owner", "name", "parameters"),
+    [
+        *((nisa, *one) for one in DOCUMENTED_ISA),
+        *((nl, *one) for one in DOCUMENTED_LANGUAGE),
+        *((nl.NkiTensor, *one) for one in parse(NKI_TENSOR)),
+    ],
+)
+def test_signatures(owner, name, parameters):
+    assert signature(getattr(owner, name), skip=owner is nl.NkiTensor) == parameters
 
 
-@pytest.mark.parametrize(("name", "parameters"), DOCUMENTED_LANGUAGE)
-def test_language(name: str, parameters: str) -> None:
-    assert signature(getattr(nl, name)) == parameters
-
-
-@pytest.mark.parametrize(("name", "parameters"), parse(NKI_TENSOR))
-def test_tensor_methods(name: str, parameters: str) -> None:
-    assert signature(getattr(nl.NkiTensor, name), skip=1) == parameters
-
-
-def test_classes() -> None:
+def test_classes():
     documented = "self, shape, dtype, storage, buffer=sbuf, name=''"
     assert signature(nl.NkiTensor.__init__) == documented
     assert signature(nisa.VirtualRegister) == "state=None, frozen=False"
@@ -250,7 +244,7 @@ NEW_FUNCTIONS = {"scalar_load", "scalar_store", "tiles", "blocks", "alloc_tiles"
 
 
 @pytest.mark.parametrize("release", releases.RELEASES)
-def test_no_other_functions(release: str) -> None:
+def test_no_other_functions(release):
     with releases.select(release):
         for module, documented in ((nki_sim.isa, DOCUMENTED_ISA), (nl, DOCUMENTED_LANGUAGE)):
             public = [n for n in dir(module) if not n.startswith("_")]
@@ -261,7 +255,7 @@ def test_no_other_functions(release: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, _ in DOCUMENTED_ISA])
-def test_every_instruction_needs_a_kernel(name: str) -> None:
+def test_every_instruction_needs_a_kernel(name):
     function = getattr(nisa, name)
     parameters = inspect.signature(function).parameters.values()
     required = [p for p in parameters if p.default is p.empty]
@@ -274,11 +268,11 @@ def test_every_instruction_needs_a_kernel(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENUMS)
-def test_enums(name: str) -> None:
+def test_enums(name):
     assert {m.name: m.value for m in getattr(nisa, name)} == ENUMS[name]
 
 
-def test_versions_are_ordered() -> None:
+def test_versions_are_ordered():
     gen2, gen3, gen4 = (nisa.nc_version[f"gen{n}"] for n in (2, 3, 4))
     assert gen2 < gen3 <= gen3 < gen4 and gen4 >= gen3 > 2
     assert gen3 >= 3 and gen3 <= 3 and not gen3 > 3 and not gen3 < 3 and not gen2 >= 3
@@ -286,12 +280,12 @@ def test_versions_are_ordered() -> None:
         gen2 < "gen3"  # noqa: B015
 
 
-def test_engine_aliases() -> None:
+def test_engine_aliases():
     for name in ("tensor", "vector", "scalar", "gpsimd", "unknown"):
         assert getattr(nisa, f"{name}_engine") is nisa.engine[name]
 
 
-def test_memories() -> None:
+def test_memories():
     assert {m.value for m in nl.MemoryRegion} == {"sbuf", "psum", "private_hbm", "shared_hbm"}
     for name, (hbm, chip) in {
         "sbuf": (False, True),
@@ -307,12 +301,12 @@ def test_memories() -> None:
 
 
 @pytest.mark.parametrize("name", [*DTYPES, "bool_"])
-def test_every_dtype_allocates_and_moves(name: str) -> None:
+def test_every_dtype_allocates_and_moves(name):
     dtype = getattr(nl, name)
     assert isinstance(dtype, str)
     zero = 1 if name == "float8_e8m0fnu" else 0  # an exponent alone: it has no zero
 
-    def kernel() -> Any:
+    def kernel():
         return to_hbm(nl.full((4, 8), zero, dtype))
 
     result = nki.simulate(kernel)()
@@ -336,7 +330,7 @@ def test_every_dtype_allocates_and_moves(name: str) -> None:
         *[(t, 4, 256 << 10) for t in ("trn3", "gen4")],
     ],
 )
-def test_targets(target: str, generation: int, sbuf: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets(target, generation, sbuf, monkeypatch):
     monkeypatch.setenv(TARGET, target)
     assert nisa.get_nc_version() is nisa.nc_version(generation)
     assert nisa.get_nc_sub_version() == 0
@@ -349,13 +343,13 @@ def test_targets(target: str, generation: int, sbuf: int, monkeypatch: pytest.Mo
     assert (size.psum_min_align, size.sbuf_min_align) == (4, 1)
 
 
-def test_jit() -> None:
+def test_jit():
     @nki.jit
-    def bare() -> int:
+    def bare():
         return 1
 
     @nki.jit(mode="auto", debug_kernel=True, show_compiler_tb=True, experimental_flags="any")
-    def configured() -> int:
+    def configured():
         return 2
 
     assert (bare(), configured(), bare.__name__) == (1, 2, "bare")

@@ -1,7 +1,5 @@
 """The range of a modelled time: the same launch with the cheapest and the dearest costs."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

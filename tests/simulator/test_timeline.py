@@ -10,8 +10,6 @@ each run in HBM and moves 17 bytes/ns on each of 16 engines, 263 in all. Its dat
 after the last byte.
 """
 
-from __future__ import annotations
-
 import gc
 from dataclasses import replace
 
@@ -22,17 +20,17 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import recorded
+from .conftest import blocks, check_timeline, recorded
 
-FLOAT = nl.float32
+FLOAT, VECTOR, GPSIMD = nl.float32, nisa.engine.vector, nisa.engine.gpsimd
 
 
-def tile(shape, buffer=nl.sbuf, dtype=FLOAT):
+def tile(shape=(128, 512), buffer=nl.sbuf, dtype=FLOAT):
     return nl.ndarray(shape, dtype=dtype, buffer=buffer)
 
 
-def filled(shape, dtype=FLOAT):
-    t = tile(shape, dtype=dtype)
+def filled(shape=(128, 512), dtype=FLOAT, buffer=nl.sbuf):
+    t = tile(shape, buffer, dtype)
     nisa.memset(t, 0.0, engine=nisa.engine.vector)
     return t
 
@@ -63,15 +61,194 @@ def shown(end, matmul=60 / 2.8):
     return end / RATE + matmul
 
 
-def test_two_dependent_vector_instructions():
-    def kernel():
-        nisa.tensor_copy(tile((128, 512)), filled((128, 512)), engine=nisa.engine.vector)
+KERNELS = blocks("""
+two dependent instructions
+    nisa.tensor_copy(tile(), filled(), engine=VECTOR)
+  vector == 2 * MEMSET
+  total_ns == 2 * (MEMSET + SEEN)
+  instructions == 2
+  critical_path == events
+two inputs double the streaming part
+    a = filled()
+    nisa.tensor_tensor(tile(), a, a, op=nl.add)
+  vector == MEMSET + (2 * 512 + 48) / 1.12
+inputs in both memories are read at once
+    nisa.tensor_tensor(tile(), filled(), filled(buffer=nl.psum), op=nl.add)
+  vector == 3 * MEMSET
+inputs in both memories are read at once [trn2]
+    nisa.tensor_tensor(tile(), filled(), filled(buffer=nl.psum), op=nl.add)
+  vector == 3 * (512 + 48) / 0.96
+an innermost stride of 16 bytes has the full rate
+    nisa.tensor_copy(tile((128, 128)), filled()[:, ::4], engine=VECTOR)
+  vector == MEMSET + (128 + 48) / 1.12
+an innermost stride above 16 bytes halves the rate
+    nisa.tensor_copy(tile((128, 64)), filled()[:, ::8], engine=VECTOR)
+  vector == MEMSET + (2 * 64 + 48) / 1.12
+a reciprocal takes a cycle an element
+    nisa.reciprocal(tile(), filled())
+  vector == 2 * MEMSET
+a matmul of fp32 and its stationary load
+    a = filled()
+    nisa.nc_matmul(tile(buffer=nl.psum), a[:, 0:128], a)
+  tensor == 4 * 512 / RATE
+  total_ns == MEMSET + SEEN + shown(128 + 4 * 512)
+  psum_peak_banks == 1
+a matmul of bf16 of few columns takes 64 cycles
+    a = filled(dtype=nl.bfloat16)
+    nisa.nc_matmul(tile((128, 32), nl.psum), a[:, 0:128], a[:, 0:32])
+  tensor == 64 / RATE
+  total_ns == MEMSET + SEEN + shown(128 / 4 + 64)
+zeros and ones halve a matmul of fp32
+    a = filled((128, 128))
+    nisa.nc_matmul(tile((128, 128), nl.psum), a, a, is_moving_onezero=True)
+  tensor == 2 * 128 / RATE
+row tiles of the array run side by side, as soon as the second stationary (128 cycles) is loaded
+    a = filled()
+    for row in (0, 64):
+        rows, place = a[row : row + 64], {"tile_position": (row, 0), "tile_size": (64, 128)}
+        nisa.nc_matmul(tile(buffer=nl.psum), rows[:, 0:128], rows, **place)
+  total_ns == MEMSET + SEEN + shown(128 + 128 + 2048)
+rows of the whole array run one after the other
+    a = filled()
+    for row in (0, 64):
+        rows = a[row : row + 64]
+        nisa.nc_matmul(tile(buffer=nl.psum), rows[:, 0:128], rows)
+  total_ns == MEMSET + SEEN + shown(128 + 2 * 2048)
+a DMA of 128 partitions uses all engines: eight rows in HBM are a run [x of 128x512]
+    nisa.dma_copy(tile(), x)
+  total_ns == DMA + 128 * 2048 / 263
+  dma == 128 * 2048 / 263
+  gpsimd == 0
+  dma_descriptors == 16
+  dma_bytes == hbm_bytes == 128 * 2048
+runs of few bytes take 25 ns [x of 128x601]
+    nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])
+  total_ns == DMA + 8 * 300 * 25
+every break in memory is a descriptor: single numbers in HBM, and rows [x of 128x601]
+    nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])
+    nisa.dma_copy(tile((128, 600))[:, 0:300], x[:, 0:300])
+  dma_descriptors == 128 * 300 + 128
+from HBM to HBM both sides count [x of 128x512]
+    nisa.dma_copy(tile(buffer=nl.private_hbm), x)
+  hbm_bytes == 2 * dma_bytes == 2 * 128 * 2048
+  total_ns == DMA + 128 * 2048 / 263
+descriptors by software and instructions of GpSimdE take turns [x of 128x16]
+    nisa.iota(tile(dtype=nl.int32), [[1, 512]])
+    nisa.dma_copy(tile((128, 16)), x, dge_mode=nisa.dge_mode.swdge)
+  gpsimd == 662 / 1.4 + 1000
+  total_ns == 662 / 1.4 + 1000 + 1050 + 21 + 512 / 17
+VectorE and GpSimdE take turns on SBUF on v2
+    nisa.memset(tile(), 0.0, engine=VECTOR)
+    nisa.memset(tile(), 0.0, engine=GPSIMD)
+  total_ns == 560 / 1.12 + 662 / 1.4 + 160 / 1.4
+VectorE and GpSimdE run beside each other [trn2]
+    nisa.memset(tile(), 0.0, engine=VECTOR)
+    nisa.memset(tile(), 0.0, engine=GPSIMD)
+  total_ns == max(662 / 1.2 + 160 / 1.2, 560 / 0.96 + 160 / 0.96)
+VectorE and ScalarE take turns on PSUM on v2
+    zeros = filled()
+    nisa.tensor_copy(tile(buffer=nl.psum), zeros, engine=VECTOR)
+    nisa.activation(tile(buffer=nl.psum), nl.copy, zeros)
+  total_ns == MEMSET + SEEN + 560 / 1.12 + 560 / 1.4 + 160 / 1.4
+VectorE and ScalarE run beside each other [trn2]
+    zeros = filled()
+    nisa.tensor_copy(tile(buffer=nl.psum), zeros, engine=VECTOR)
+    nisa.activation(tile(buffer=nl.psum), nl.copy, zeros)
+  total_ns == 720 / 0.96 + max(720 / 0.96, 720 / 1.2)
+the peak of SBUF counts what is live at once [x of 128x512]
+    for _ in range(4):
+        t = tile()
+        nisa.dma_copy(t, x)
+        nisa.tensor_copy(tile(), t)
+  sbuf_peak_bytes == 2 * 2048
+instructions without dependencies wait for their engine only
+    nisa.memset(tile(), 0.0, engine=VECTOR)
+    nisa.memset(tile((1, 512)), 0.0, engine=VECTOR)
+    nisa.register_store(tile((1, 1), dtype=nl.int32), nisa.register_alloc(1))
+  total_ns == 2 * MEMSET + SEEN
+a block without reordering adds waits
+    with nl.no_reorder():
+        nisa.memset(tile(), 0.0, engine=VECTOR)
+        nisa.memset(tile((1, 512)), 0.0, engine=VECTOR)
+        nisa.register_store(tile((1, 1), dtype=nl.int32), nisa.register_alloc(1))
+  total_ns > 2 * MEMSET + SEEN
+an edge adds a wait
+    first = nisa.memset(tile(), 0.0, engine=VECTOR)
+    nisa.register_store(tile((1, 1), dtype=nl.int32), nisa.register_alloc(1))
+    nisa.iota(tile(dtype=nl.int32), [[1, 512]]).depends_on(first)
+  total_ns == MEMSET + SEEN + (512 + 150 + 160) / 1.4
+a write waits for the reader of a tile whose other part was written before [x of 128x256]
+    held, result = tile(), tile()
+    nisa.memset(held, 1.0)
+    nisa.tensor_tensor(result, held, held, nl.add, engine=GPSIMD)
+    nisa.memset(held[:, :64], 0.0, engine=VECTOR)
+    nisa.dma_copy(held[:, 256:], x)
+  events[3].start_ns >= events[1].end_ns
+a writer waits for the slower of two array tiles side by side, the second one shorter
+    a, bank, other = filled(), tile(buffer=nl.psum), tile((128, 64), nl.psum)
+    size = {"tile_size": (64, 128)}
+    nisa.nc_matmul(bank, a[0:64, 0:128], a[0:64], tile_position=(0, 0), **size)
+    nisa.nc_matmul(other, a[64:, 0:128], a[64:, 0:64], tile_position=(64, 0), **size)
+    nisa.memset(a, 1.0, engine=VECTOR)
+  events[2].end_ns < events[1].end_ns
+  events[3].start_ns == events[1].end_ns
+a writer waits for the slower of a product and a transpose beside it [trn3]
+    a, bank, other = filled(), tile(buffer=nl.psum), tile((128, 128), nl.psum)
+    nisa.nc_matmul(bank, a[:, 0:128], a)
+    nisa.nc_transpose(other, a[:, 0:128], engine=nisa.engine.tensor)
+    nisa.memset(a, 1.0, engine=VECTOR)
+  events[2].end_ns < events[1].end_ns
+  events[3].start_ns == events[1].end_ns
+transfers of one queue fill a tile without waiting, and its first reader waits for all of them
+    whole = tile((128, 3 * 512))
+    for part in range(3):
+        nisa.dma_copy(whole[:, 512 * part : 512 * part + 512], nl.shared_constant(ONES))
+    nisa.activation(tile(), nl.copy, whole[:, 0:512])
+  events[-1].start_ns == DMA + 3 * 128 * 2048 / 263
+a matmul waits for the eighth bank before it, and loads its weights (32 cycles) then
+    a, out = filled(dtype=nl.bfloat16), tile()
+    for _ in range(20):
+        bank = tile(buffer=nl.psum)
+        nisa.nc_matmul(bank, a[:, 0:128], a)
+        nisa.activation(out, nl.copy, bank)
+  matmuls(events)[7].start_ns - matmuls(events)[6].start_ns == 512 / RATE
+  matmuls(events)[19].start_ns == events[2 * 11 + 2].end_ns + 128 / 4 / RATE
+  psum_peak_banks == 1
+rows a power of two apart cost nothing [x of 128x512]
+    nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+  total_ns == DMA + 8 * (21 + 1024 / 17)
+rows that are padded cost the same [x of 128x513]
+    nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+  total_ns == DMA + 8 * (21 + 1024 / 17)
+rows a power of two apart cost nothing either [trn2] [x of 128x512]
+    nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+  total_ns == 745 + 700 + 350 + 8 * (6 + 1024 / 23)
+array tiles that write one bank follow each other
+    a, bank = filled((128, 256)), tile(buffer=nl.psum)
+    for row in (0, 64):
+        rows, place = a[row : row + 64], {"tile_position": (row, 0), "tile_size": (64, 128)}
+        nisa.nc_matmul(bank[:, 4 * row : 4 * row + 256], rows[:, 0:128], rows, **place)
+  events[2].start_ns == events[1].end_ns
+  tensor == events[2].end_ns - events[1].start_ns
+array tiles that write two banks run side by side, which is one time
+    a, bank = filled((128, 256)), tile((128, 1024), nl.psum)
+    for row in (0, 64):
+        rows, place = a[row : row + 64], {"tile_position": (row, 0), "tile_size": (64, 128)}
+        nisa.nc_matmul(bank[:, 8 * row : 8 * row + 256], rows[:, 0:128], rows, **place)
+  events[2].start_ns == events[1].start_ns + 128 / RATE
+  tensor == events[2].end_ns - events[1].start_ns
+""")
+ONES = np.ones((128, 512), np.float32)
 
-    timeline = run(kernel)
-    assert timeline.engine_busy_ns["vector"] == near(2 * MEMSET)
-    assert timeline.total_ns == near(2 * (MEMSET + SEEN))
-    assert timeline.instructions == 2
-    assert [e.name for e in timeline.critical_path] == ["memset", "tensor_copy"]
+
+def matmuls(events):
+    return [event for event in events if event.engine == "tensor"]
+
+
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    with nki_sim.allow("psum-bank-groups"):
+        check_timeline(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize("columns", [1, 8, 16, 17, 64])
@@ -86,36 +263,6 @@ def test_tiny_instructions_hide_their_start_up_behind_the_one_before(columns):
     assert two.total_ns - one.total_ns == near(one.engine_busy_ns["vector"])
 
 
-def test_two_inputs_double_the_streaming_part():
-    def kernel():
-        a = filled((128, 512))
-        nisa.tensor_tensor(tile((128, 512)), a, a, op=nl.add)
-
-    assert run(kernel).engine_busy_ns["vector"] == near(MEMSET + (2 * 512 + 48) / 1.12)
-
-
-@pytest.mark.parametrize(("chip", "clock"), [("trn1", 1.12), ("trn2", 0.96)])
-def test_inputs_in_both_memories_are_read_at_once(chip, clock):
-    def kernel():
-        bank = tile((128, 512), nl.psum)
-        nisa.memset(bank, 0.0, engine=nisa.engine.vector)
-        nisa.tensor_tensor(tile((128, 512)), filled((128, 512)), bank, op=nl.add)
-
-    # Two memsets and the sum, each as long as its 512 elements.
-    assert run(kernel, chip=chip).engine_busy_ns["vector"] == near(3 * (512 + 48) / clock)
-
-
-def test_an_innermost_stride_above_16_bytes_halves_the_rate():
-    def kernel():
-        a = filled((128, 512))
-        vector = nisa.engine.vector
-        nisa.tensor_copy(tile((128, 128)), a[:, ::4], engine=vector)  # 16 bytes: full rate
-        nisa.tensor_copy(tile((128, 64)), a[:, ::8], engine=vector)  # 32 bytes: half rate
-
-    expected = MEMSET + (128 + 48) / 1.12 + (2 * 64 + 48) / 1.12
-    assert run(kernel).engine_busy_ns["vector"] == near(expected)
-
-
 def test_scalar_engine_loads_each_function_once():
     def kernel(*functions):
         operand = filled((128, 512))
@@ -128,81 +275,12 @@ def test_scalar_engine_loads_each_function_once():
     assert run(kernel, nl.exp, nl.tanh, nl.exp).total_ns == near(plain + 2600)
 
 
-def test_reciprocal_takes_a_cycle_an_element():
-    def kernel():
-        nisa.reciprocal(tile((128, 512)), filled((128, 512)))
-
-    assert run(kernel).engine_busy_ns["vector"] == near(2 * MEMSET)
-
-
-def test_fp32_matmul_and_its_stationary_load():
-    def kernel():
-        a = filled((128, 512))
-        nisa.nc_matmul(tile((128, 512), nl.psum), a[:, 0:128], a)
-
-    timeline = run(kernel)
-    assert timeline.engine_busy_ns["tensor"] == near(4 * 512 / RATE)
-    assert timeline.total_ns == near(MEMSET + SEEN + shown(128 + 4 * 512))
-    assert timeline.psum_peak_banks == 1
-
-
-def test_bf16_matmul_of_few_columns_takes_64_cycles():
-    def kernel():
-        a = filled((128, 512), nl.bfloat16)
-        nisa.nc_matmul(tile((128, 32), nl.psum), a[:, 0:128], a[:, 0:32])
-
-    timeline = run(kernel)
-    assert timeline.engine_busy_ns["tensor"] == near(64 / RATE)
-    assert timeline.total_ns == near(MEMSET + SEEN + shown(128 / 4 + 64))
-
-
-def test_zeros_and_ones_halve_an_fp32_matmul():
-    def kernel():
-        a = filled((128, 128))
-        nisa.nc_matmul(tile((128, 128), nl.psum), a, a, is_moving_onezero=True)
-
-    assert run(kernel).engine_busy_ns["tensor"] == near(2 * 128 / RATE)
-
-
-def test_row_tiles_of_the_array_run_side_by_side():
-    def kernel(is_tiled):
-        a = filled((128, 512))
-        for half in range(2):
-            rows = slice(64 * half, 64 * half + 64)
-            position = ((64 * half, 0), (64, 128)) if is_tiled else ((), ())
-            nisa.nc_matmul(
-                tile((128, 512), nl.psum),
-                a[rows, 0:128],
-                a[rows],
-                tile_position=position[0],
-                tile_size=position[1],
-            )
-
-    # The second pass starts as soon as its own stationary load (128 cycles) is done.
-    assert run(kernel, True).total_ns == near(MEMSET + SEEN + shown(128 + 128 + 2048))
-    assert run(kernel, False).total_ns == near(MEMSET + SEEN + shown(128 + 2 * 2048))
-
-
-def test_dma_of_128_partitions_uses_all_engines():
-    timeline = run(loading(512), np.zeros((128, 512), np.float32))
-    assert timeline.total_ns == near(DMA + 128 * 2048 / 263)
-    assert timeline.engine_busy_ns["dma"] == near(128 * 2048 / 263)
-    assert timeline.engine_busy_ns["gpsimd"] == 0  # the host has written the descriptors
-    assert timeline.dma_descriptors == 16  # eight rows that follow each other in HBM are one run
-    assert timeline.dma_bytes == timeline.hbm_bytes == 128 * 2048
-
-
 @pytest.mark.parametrize(("rows", "engines"), [(4, 1), (5, 2), (32, 8), (64, 16), (128, 16)])
 def test_an_engine_takes_four_rows_or_more(rows, engines):
     timeline = run(loading(8192, rows), np.zeros((rows, 8192), np.float32))
     own = 21 + -(-rows // engines) * 32768 / 17
     assert timeline.total_ns == near(DMA + max(own, rows * 32768 / 263))
     assert timeline.dma_descriptors == engines
-
-
-def test_runs_of_few_bytes_take_25_ns():
-    timeline = run(loading(300, part=slice(0, 600, 2)), np.zeros((128, 601), np.float32))
-    assert timeline.total_ns == near(DMA + 8 * 300 * 25)
 
 
 @pytest.mark.parametrize(
@@ -247,16 +325,6 @@ def test_a_register_s_address_needs_descriptors_of_gpsimd_on_trn1_too():
     dynamic, static = run(kernel, x, True), run(kernel, x, False)
     assert dynamic.engine_busy_ns["gpsimd"] - static.engine_busy_ns["gpsimd"] >= 1000
     assert static.engine_busy_ns["gpsimd"] < 1000
-
-
-def test_software_descriptors_and_gpsimd_instructions_take_turns():
-    def kernel(x):
-        nisa.iota(tile((128, 512), dtype=nl.int32), [[1, 512]])
-        nisa.dma_copy(tile((128, 16)), x, dge_mode=nisa.dge_mode.swdge)
-
-    timeline = run(kernel, np.zeros((128, 16), np.float32))
-    assert timeline.engine_busy_ns["gpsimd"] == near(662 / 1.4 + 1000)
-    assert timeline.total_ns == near(662 / 1.4 + 1000 + 1050 + 21 + 512 / 17)
 
 
 @pytest.mark.parametrize("engine", [None, "sync"])
@@ -310,91 +378,6 @@ def test_vector_and_scalar_take_turns_on_a_bank_on_v3(is_same):
     assert scalar.start_ns == near(begin + (304 / 0.96 if is_same else 0))
 
 
-@pytest.mark.parametrize("is_same", [True, False])
-def test_array_tiles_that_write_one_bank_follow_each_other(is_same):
-    def kernel():
-        a = filled((128, 256))
-        both = tile((128, 1024), nl.psum)
-        for half in range(2):
-            rows = slice(64 * half, 64 * half + 64)
-            first = (256 if is_same else 512) * half
-            nisa.nc_matmul(
-                both[:, first : first + 256],
-                a[rows, 0:128],
-                a[rows],
-                tile_position=(64 * half, 0),
-                tile_size=(64, 128),
-            )
-
-    with nki_sim.allow("psum-bank-groups"):
-        timeline = run(kernel)
-    first, second = [e for e in timeline.events if e.engine == "tensor"]
-    assert second.start_ns == near(first.end_ns if is_same else first.start_ns + 128 / RATE)
-    # Passes side by side are one time.
-    busy = second.end_ns - first.start_ns
-    assert timeline.engine_busy_ns["tensor"] == near(busy)
-
-
-def test_every_break_in_memory_is_a_descriptor():
-    def kernel(x):
-        nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])  # single numbers in HBM
-        nisa.dma_copy(tile((128, 600))[:, 0:300], x[:, 0:300])  # rows
-
-    timeline = run(kernel, np.zeros((128, 601), np.float32))
-    assert timeline.dma_descriptors == 128 * 300 + 128
-
-
-@pytest.mark.parametrize(("chip", "rate"), [("trn1", 17), ("trn2", 23)])
-def test_rows_a_power_of_two_apart_cost_nothing(chip, rate):
-    kernel = loading(256, part=slice(256))
-    gapped = run(kernel, np.zeros((128, 512), np.float32), chip=chip)
-    padded = run(kernel, np.zeros((128, 513), np.float32), chip=chip)
-    gap, fixed = (21, DMA) if chip == "trn1" else (6, 745 + 700 + 350)
-    assert gapped.total_ns == near(fixed + 8 * (gap + 1024 / rate))
-    assert padded.total_ns == gapped.total_ns
-
-
-def test_hbm_to_hbm_counts_both_sides():
-    def kernel(x):
-        out = tile((128, 512), nl.shared_hbm)
-        nisa.dma_copy(out, x)
-        return out
-
-    timeline = run(kernel, np.zeros((128, 512), np.float32))
-    assert timeline.hbm_bytes == 2 * timeline.dma_bytes == 2 * 128 * 2048
-    assert timeline.total_ns == near(DMA + 128 * 2048 / 263)
-
-
-@pytest.mark.parametrize(("chip", "serial"), [("trn1", True), ("trn2", False)])
-def test_vector_and_gpsimd_take_turns_on_sbuf_on_v2_only(chip, serial):
-    def kernel():
-        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector)
-        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.gpsimd)
-
-    vector, gpsimd = (1.12, 1.4) if chip == "trn1" else (0.96, 1.2)
-    both = [560 / vector, 662 / gpsimd]
-    finish = sum(both) if serial else both[1]
-    late = finish + 160 / gpsimd
-    assert run(kernel, chip=chip).total_ns == near(max(late, both[0] + 160 / vector))
-
-
-@pytest.mark.parametrize(("chip", "serial"), [("trn1", True), ("trn2", False)])
-def test_vector_and_scalar_take_turns_on_psum_on_v2_only(chip, serial):
-    def kernel():
-        zeros = filled((128, 512))
-        nisa.tensor_copy(tile((128, 512), nl.psum), zeros, engine=nisa.engine.vector)
-        nisa.activation(tile((128, 512), nl.psum), nl.copy, zeros)
-
-    vector, scalar = (1.12, 1.4) if chip == "trn1" else (0.96, 1.2)
-    begin = 720 / vector
-    copies = [begin + 560 / vector, begin + 560 / scalar]
-    if serial:
-        copies[1] = copies[0] + 560 / scalar
-    assert run(kernel, chip=chip).total_ns == near(
-        max(copies[0] + 160 / vector, copies[1] + 160 / scalar)
-    )
-
-
 REGIONS = replace(hardware.TRN1, tracks_whole_tensors=False)
 
 
@@ -418,88 +401,6 @@ def test_a_writer_waits_for_readers_of_its_tile(chip, part):
     waits = part == "same" or chip.tracks_whole_tensors
     late = (read if waits else fill) + MEMSET + SEEN
     assert timeline.total_ns == near(max(read + 160 / 1.4, late))
-
-
-@pytest.mark.parametrize("chip", ["trn1", "trn3"])
-def test_a_writer_waits_for_the_slower_of_two_readers_on_the_tensor_engine(chip):
-    def kernel():
-        a = filled((128, 512))
-        first, second = tile((128, 512), nl.psum), tile((128, 512), nl.psum)
-        if chip == "trn1":  # array tiles side by side, the second one shorter
-            low, high = {"tile_size": (64, 128)}, slice(64, 128)
-            nisa.nc_matmul(first, a[0:64, 0:128], a[0:64], tile_position=(0, 0), **low)
-            short = second[:, 0:64]
-            nisa.nc_matmul(short, a[high, 0:128], a[high, 0:64], tile_position=(64, 0), **low)
-        else:  # a transpose beside a product
-            nisa.nc_matmul(first, a[:, 0:128], a)
-            nisa.nc_transpose(second[:, 0:128], a[:, 0:128], engine=nisa.engine.tensor)
-        nisa.memset(a, 1.0, engine=nisa.engine.vector)
-
-    *_, product, short, last = run(kernel, chip=chip).events
-    assert short.end_ns < product.end_ns
-    assert last.start_ns == near(product.end_ns)
-
-
-def test_transfers_of_one_queue_fill_a_tile_without_waiting():
-    def kernel(x, parts):
-        whole = tile((128, 512 * parts))
-        for part in range(parts):
-            nisa.dma_copy(whole[:, 512 * part : 512 * part + 512], x)
-        nisa.activation(tile((128, 512)), nl.copy, whole[:, 0:512])
-
-    x = np.zeros((128, 512), np.float32)
-    read = run(kernel, x, 3).total_ns - run(kernel, x, 1).total_ns
-    assert read == near(2 * 128 * 2048 / 263)  # the first part's reader waits for all of them
-
-
-def test_a_matmul_waits_for_the_eighth_bank_before_it():
-    def kernel():
-        a = filled((128, 512), nl.bfloat16)
-        out = tile((128, 512))
-        for _ in range(20):
-            bank = tile((128, 512), nl.psum)
-            nisa.nc_matmul(bank, a[:, 0:128], a)
-            nisa.activation(out, nl.copy, bank)
-
-    timeline = run(kernel)
-    matmuls = [e.start_ns for e in timeline.events if e.engine == "tensor"]
-    copies = [e.end_ns for e in timeline.events if e.engine == "scalar"]
-    assert matmuls[7] - matmuls[6] == near(512 / RATE)  # banks are free: back to back
-    # Later, a matmul loads its weights (32 cycles) once the bank it reuses is evacuated.
-    assert matmuls[19] == near(copies[11] + 128 / 4 / RATE)
-    assert timeline.psum_peak_banks == 1
-
-
-def test_no_reorder_and_depends_on_add_waits():
-    def free():
-        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector)
-        nisa.memset(tile((1, 512)), 0.0, engine=nisa.engine.vector)
-        nisa.register_store(tile((1, 1), dtype=nl.int32), nisa.register_alloc(1))
-
-    def ordered():
-        with nl.no_reorder():
-            free()
-
-    def edge():
-        first = nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector)
-        register = nisa.register_alloc(1)
-        nisa.register_store(tile((1, 1), dtype=nl.int32), register)
-        nisa.iota(tile((128, 512), dtype=nl.int32), [[1, 512]]).depends_on(first)
-
-    assert run(free).total_ns == near(2 * MEMSET + SEEN)
-    assert run(ordered).total_ns > run(free).total_ns
-    assert run(edge).total_ns == near(MEMSET + SEEN + (512 + 150 + 160) / 1.4)
-
-
-def test_sbuf_peak_counts_what_is_live_at_once():
-    def kernel(x):
-        for _ in range(4):
-            t = tile((128, 512))
-            nisa.dma_copy(t, x)
-            nisa.tensor_copy(tile((128, 512)), t)
-
-    timeline = run(kernel, np.zeros((128, 512), np.float32))
-    assert timeline.sbuf_peak_bytes == 2 * 2048
 
 
 def pipeline(x, w):
@@ -570,18 +471,6 @@ def test_a_time_is_said_with_its_chip_and_degree():
     timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
     where = f"{hardware.current().name}, LNC=1"
     assert timeline.where == where and repr(timeline).endswith(f"ns modelled on {where})")
-
-
-def test_a_write_waits_for_the_reader_of_a_tile_whose_other_part_was_written_before():
-    def kernel(x):
-        held, result = [nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2)]
-        nisa.memset(held, 1.0)
-        nisa.tensor_tensor(result, held, held, nl.add, engine=nisa.engine.gpsimd)
-        nisa.memset(held[:, :64], 0.0, engine=nisa.engine.vector)
-        nisa.dma_copy(held[:, 256:], x)
-
-    events = nki_sim.dry_run(nki.jit(kernel), ((128, 256), "float32")).events
-    assert events[3].start_ns >= events[1].end_ns
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])

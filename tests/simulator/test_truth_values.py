@@ -12,7 +12,7 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nl
 from nki_sim import NkiSimulationWarning
 
-from .conftest import refuses
+from .conftest import blocks, kernel_of, refuses
 
 
 def ones():
@@ -70,58 +70,34 @@ def test_a_tensor_may_be_compared_with_none():
     nki_sim.simulate(kernel)(np.ones((4, 4), np.float32))
 
 
-def if_register():
-    if nisa.register_alloc(1):
+# `while register:` is all that the parser takes.
+REGISTERS = blocks("""
+if
+    if register:
         ones()
-
-
-def if_register_in_a_while():
-    register = nisa.register_alloc(1)
+if in a while
     while register:
         if register:
             ones()
-
-
-def assert_register():
-    assert nisa.register_alloc(1)
-
-
-def while_not_register():
-    register = nisa.register_alloc(1)
+assert
+    assert register
+while not
     while not register:
         ones()
-
-
-def while_two_registers():
-    register = nisa.register_alloc(1)
+while two registers
     while register and register:
         ones()
-
-
-def if_register_is_one():
-    register = nisa.register_alloc(1)
+if it is one
     if register == 1:
         ones()
-
-
-def while_register_is_not_another():
-    register = nisa.register_alloc(1)
+while it is not another
     while register != nisa.register_alloc(0):
         ones()
+""")
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        if_register,
-        if_register_in_a_while,
-        assert_register,
-        while_not_register,
-        while_two_registers,
-        if_register_is_one,
-        while_register_is_not_another,
-    ],
-)
-def test_a_register_has_no_truth_value(kernel):
+@pytest.mark.parametrize("name", REGISTERS)
+def test_a_register_has_no_truth_value(name):
+    kernel = kernel_of("register = nisa.register_alloc(1)\n" + REGISTERS[name], globals())
     with pytest.raises(TypeError, match="register's value is not known while the kernel is built"):
         nki_sim.simulate(kernel)()

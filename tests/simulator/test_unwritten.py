@@ -1,10 +1,5 @@
 """What a message says about memory that nothing has written: the tensor, its line and its rows."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 import nki_sim
@@ -16,14 +11,14 @@ from .conftest import RULE, index, line_of, new, to_hbm
 FILE = "test_unwritten.py"
 
 
-def refused(kernel: Callable[..., Any], *args: Any) -> str:
+def refused(kernel, *args):
     with pytest.raises(RULE) as raised:
         nki.simulate(kernel)(*args)
     return str(raised.value)
 
 
-def test_the_rows_and_the_lines_of_a_tile() -> None:
-    def kernel(rows: int, columns: int) -> Any:
+def test_the_rows_and_the_lines_of_a_tile():
+    def kernel(rows, columns):
         tile = nl.ndarray((128, 64), nl.float32)  # the tile
         nisa.memset(tile[0:rows, 0:columns], 1.0)
         out = nl.ndarray((128, 64), nl.float32, nl.shared_hbm)
@@ -42,8 +37,8 @@ def test_the_rows_and_the_lines_of_a_tile() -> None:
         assert refused(kernel, rows, columns) == f"nisa.dma_copy: {where}{part}: write it first"
 
 
-def test_only_what_is_read_counts() -> None:
-    def kernel() -> Any:
+def test_only_what_is_read_counts():
+    def kernel():
         tile = new((128, 2, 64))
         nisa.memset(tile[0:8], 1.0)
         nisa.memset(tile[32:36, 1], 1.0)
@@ -54,8 +49,8 @@ def test_only_what_is_read_counts() -> None:
     assert "224 elements of tile[8:40, 1:2, 8:16])" in refused(kernel)
 
 
-def test_many_runs_of_rows_are_not_all_listed() -> None:
-    def kernel() -> Any:
+def test_many_runs_of_rows_are_not_all_listed():
+    def kernel():
         rows = new((20, 8), buffer=nl.private_hbm)
         nisa.dma_copy(rows[1::2], nl.ones((10, 8), nl.float32))
         return to_hbm(nl.load(rows))
@@ -63,8 +58,8 @@ def test_many_runs_of_rows_are_not_all_listed() -> None:
     assert "rows 0, 2, 4, 6 and others (80 elements of rows[0:19])" in refused(kernel)
 
 
-def test_a_narrow_view_of_a_wide_tile() -> None:
-    def kernel() -> Any:
+def test_a_narrow_view_of_a_wide_tile():
+    def kernel():
         tile = new((4, 8))
         nisa.memset(tile.view("bfloat16")[:, 0:9], 1.0)
         return to_hbm(tile.view("bfloat16"))
@@ -73,11 +68,11 @@ def test_a_narrow_view_of_a_wide_tile() -> None:
 
 
 @pytest.mark.parametrize("held", ["list", "helper", "nothing", "name"])
-def test_a_tile_is_called_as_the_kernel_calls_it(held: str) -> None:
-    def helper(part: Any) -> Any:
+def test_a_tile_is_called_as_the_kernel_calls_it(held):
+    def helper(part):
         return to_hbm(part)
 
-    def kernel() -> Any:
+    def kernel():
         if held == "list":
             tiles = [new((4, 8)) for _ in range(3)]
             return to_hbm(tiles[2])
@@ -96,8 +91,8 @@ def test_a_tile_is_called_as_the_kernel_calls_it(held: str) -> None:
     assert f"operand is {shown[held]}, but the instruction at " in refused(kernel)
 
 
-def test_names_in_the_kernel_itself() -> None:
-    def kernel(held: str) -> Any:
+def test_names_in_the_kernel_itself():
+    def kernel(held):
         out = new((4, 8), buffer=nl.shared_hbm)
         tiles = [new((4, 8)) for _ in range(3)]
         if held == "list":
@@ -116,8 +111,8 @@ def test_names_in_the_kernel_itself() -> None:
     assert "sbuf tile 4x8 float32, but" in refused(kernel, "nothing")
 
 
-def test_rows_of_tensors_in_hbm() -> None:
-    def kernel(is_returned: bool) -> Any:
+def test_rows_of_tensors_in_hbm():
+    def kernel(is_returned):
         buffer = nl.shared_hbm if is_returned else nl.private_hbm
         rows = nl.ndarray((300, 8), nl.float32, buffer)  # in HBM
         tile = nl.ones((100, 8), nl.float32)
@@ -135,8 +130,8 @@ def test_rows_of_tensors_in_hbm() -> None:
     assert f"private_hbm {told}instruction at" in text and "rows 200 to 249 (rows[200:250])" in text
 
 
-def test_rows_of_a_gather() -> None:
-    def kernel(*rows: int) -> Any:
+def test_rows_of_a_gather():
+    def kernel(*rows):
         table, tile = new((9, 6), buffer=nl.private_hbm), nl.ones((3, 6), nl.float32)
         nisa.dma_copy(table[1:4], tile)
         nisa.dma_copy(tile, table.vector_select(0, index(*rows)))
@@ -147,8 +142,8 @@ def test_rows_of_a_gather() -> None:
 
 
 @pytest.mark.lenient
-def test_a_loop_is_told_once() -> None:
-    def kernel() -> Any:
+def test_a_loop_is_told_once():
+    def kernel():
         rows, out = new((512, 8), buffer=nl.private_hbm), new((512, 8), buffer=nl.shared_hbm)
         for start in range(0, 512, 128):
             nisa.dma_copy(out[start : start + 128], rows[start : start + 128])
@@ -162,8 +157,8 @@ def test_a_loop_is_told_once() -> None:
     )
 
 
-def test_two_cores() -> None:
-    def kernel() -> Any:
+def test_two_cores():
+    def kernel():
         out = nl.ndarray((4, 8), nl.float32, nl.shared_hbm)
         tile = nl.ones((1, 8), nl.float32)
         nisa.dma_copy(out[nl.program_id(0) : nl.program_id(0) + 1], tile)

@@ -1,9 +1,5 @@
 """tensor_scalar_reduce, tensor_scalar_cumulative, exponential, activate2, compared with NumPy."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,12 +8,10 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from tests.tolerances import elementary, near, sums
 
-from .conftest import TARGET, new, refuses, run, sample, wide, written
+from .conftest import TARGET, blocks, check_values, new, refuses, run, sample, wide, written
 
-RESET, RESET_REDUCE, REDUCE, LOAD = (
-    nisa.reduce_cmd[n] for n in ("reset", "reset_reduce", "reduce", "load_reduce")
-)
-NUMPY: dict[str, Any] = {
+RESET_REDUCE, REDUCE, LOAD = (nisa.reduce_cmd[n] for n in ("reset_reduce", "reduce", "load_reduce"))
+NUMPY = {
     "add": np.add,
     "multiply": np.multiply,
     "maximum": np.maximum,
@@ -26,16 +20,16 @@ NUMPY: dict[str, Any] = {
 
 
 @pytest.fixture
-def trn3(monkeypatch: pytest.MonkeyPatch) -> None:
+def trn3(monkeypatch):
     monkeypatch.setenv(TARGET, "trn3")
 
 
 @pytest.mark.parametrize("reduction", NUMPY)
 @pytest.mark.parametrize("negate", [False, True])
-def test_tensor_scalar_reduce(reduction: str, negate: bool) -> None:
+def test_tensor_scalar_reduce(reduction, negate):
     data = sample((4, 3, 5))
 
-    def body(t: Any) -> Any:
+    def body(t):
         dst, total = new(t.shape), new((4, 1))
         nisa.tensor_scalar_reduce(
             dst, t, nl.multiply, 0.5, getattr(nl, reduction), total, reduce_res_negate=negate
@@ -48,47 +42,82 @@ def test_tensor_scalar_reduce(reduction: str, negate: bool) -> None:
     near(total, -expected if negate else expected, sums(16))
 
 
-def test_tensor_scalar_reduce_of_a_unary_operator_and_a_column() -> None:
-    data, column = sample((4, 6)), sample((4, 1), seed=1)
+KERNELS = blocks("""
+tensor_scalar_reduce of a unary operator and of a column [x 4x6] [c 4x1]
+    absolute, shifted, first, second = new(x.shape), new(x.shape, "bfloat16"), one(), one()
+    nisa.tensor_scalar_reduce(absolute, x, nl.abs, None, nl.maximum, first)
+    nisa.tensor_scalar_reduce(shifted, x, nl.subtract, c, nl.add, second)
+    return first, shifted, second
+  Near(np.abs(x).max(axis=1, keepdims=True), sums(16))
+  Near(wide(x) - wide(c), sums(1, "bfloat16"))
+  Near((wide(x) - wide(c)).sum(axis=1, keepdims=True), sums(12))  # of values not rounded
+tensor_scalar_reduce goes on and loads [x 4x6] [start 4x1]
+    dst, negative, chained, loaded = new(x.shape), one(), one(), one()
+    add = dst, x, nl.add, 1.0, nl.add
+    nisa.tensor_scalar_reduce(*add, negative, reduce_res_negate=True)
+    nisa.tensor_scalar_reduce(*add, chained, reduce_cmd=REDUCE)
+    nisa.tensor_scalar_reduce(*add, loaded, reduce_cmd=LOAD, reduce_init=start)
+    return negative, chained, loaded
+  total = (wide(x) + 1).sum(axis=1, keepdims=True)
+  Near(-total, sums(16))
+  Near(2 * total, sums(16))
+  Near(total + wide(start), sums(16))
+tensor_scalar_cumulative goes on and loads [x 4x6]
+    first, second, third = new(x.shape), new(x.shape), new(x.shape)
+    nisa.tensor_scalar_cumulative(first, x, nl.multiply, nl.add, 2.0)
+    nisa.tensor_scalar_cumulative(second, x, nl.multiply, nl.add, 2.0, reduce_cmd=REDUCE)
+    nisa.tensor_scalar_cumulative(third, x, nl.multiply, nl.add, 2.0, 10.0, LOAD)
+    return second, third
+  exact = np.cumsum(2 * wide(x), axis=1)
+  Near(exact[:, -1:] + exact, sums(16))
+  Near(exact + 10, sums(16))
+an exponential is a softmax [trn3] [x 8x40]
+    highest, first, second, dst = one(8), one(8), one(8), new(x.shape, "bfloat16")
+    nisa.tensor_scalar(x, x, nl.multiply, 5.0)
+    nisa.tensor_reduce(highest, nl.maximum, x, axis=1)
+    nisa.exponential(dst, x, highest, first, RESET_REDUCE)
+    nisa.exponential(dst, x, highest, second, LOAD, 3.0)
+    return dst, first, second
+  scaled = wide(x * np.float32(5))
+  expected = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+  Near(expected, sums(1, "bfloat16"))
+  Near(expected.sum(axis=1, keepdims=True), elementary() + sums(40))
+  Near(expected.sum(axis=1, keepdims=True) + 3, elementary() + sums(41))
+activate2 reverses, reduces and takes columns [trn3] [x 4x6] [scale 4x1]
+    dst, total = new(x.shape), one()
+    steps = dst, nl.copy, x, scale, 1.0, nl.multiply, nl.subtract
+    reduction = {"reduce_op": nl.add, "reduce_res": total, "reduce_cmd": RESET_REDUCE}
+    nisa.activate2(*steps, reverse1=True, **reduction)
+    return total
+  terms = 1 - wide(x) * wide(scale)
+  Near(terms.sum(axis=1, keepdims=True), sums(2 * terms.shape[1]))
+activate2 finds the largest magnitude [trn3] [x 4x6]
+    dst, largest = new(x.shape), one()
+    steps = dst, nl.prelu, x, 0.0, 0.0, nl.bypass, nl.bypass
+    reduction = {"reduce_op": nl.abs_max, "reduce_res": largest, "reduce_cmd": RESET_REDUCE}
+    nisa.activate2(*steps, relu_param=0.25, **reduction)
+    nisa.tensor_scalar(largest, largest, nl.abs, None)
+    return dst, largest
+  expected = np.where(x > 0, x, 0.25 * x)
+  Near(expected, sums(16))
+  Near(np.abs(expected).max(axis=1, keepdims=True), sums(16))
+""")
 
-    def body(t: Any, c: Any) -> Any:
-        absolute, shifted = new(t.shape), new(t.shape, "bfloat16")
-        first, second = new((4, 1)), new((4, 1))
-        nisa.tensor_scalar_reduce(absolute, t, nl.abs, None, nl.maximum, first)
-        nisa.tensor_scalar_reduce(shifted, t, nl.subtract, c, nl.add, second)
-        return first, shifted, second
 
-    first, shifted, second = run(body, data, column)
-    near(first, np.abs(data).max(axis=1, keepdims=True), sums(16))
-    near(wide(shifted), wide(data) - wide(column), sums(1, "bfloat16"))
-    # Of values that are not rounded.
-    near(second, (wide(data) - wide(column)).sum(axis=1, keepdims=True), sums(12))
+def one(rows=4):
+    """A number a partition."""
+    return new((rows, 1))
 
 
-def test_tensor_scalar_reduce_goes_on_and_loads() -> None:
-    data, start = sample((4, 6)), sample((4, 1), seed=1)
-
-    def body(t: Any, s: Any) -> Any:
-        dst, negative, chained, loaded = new(t.shape), new((4, 1)), new((4, 1)), new((4, 1))
-        settings = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add}
-        nisa.tensor_scalar_reduce(dst, t, **settings, reduce_res=negative, reduce_res_negate=True)
-        nisa.tensor_scalar_reduce(dst, t, **settings, reduce_cmd=REDUCE, reduce_res=chained)
-        nisa.tensor_scalar_reduce(
-            dst, t, **settings, reduce_cmd=LOAD, reduce_init=s, reduce_res=loaded
-        )
-        return negative, chained, loaded
-
-    total = (wide(data) + 1).sum(axis=1, keepdims=True)
-    negative, chained, loaded = run(body, data, start)
-    near(negative, -total, sums(16))
-    near(chained, 2 * total, sums(16))
-    near(loaded, total + wide(start), sums(16))
+@pytest.mark.parametrize("heading", KERNELS)
+def test_kernels(heading):
+    check_values(heading, KERNELS[heading], globals())
 
 
 @pytest.mark.parametrize(
     ("name", "start"), [("add", 0), ("subtract", 0), ("multiply", 1), ("maximum", -np.inf)]
 )
-def test_tensor_scalar_cumulative(name: str, start: float) -> None:
+def test_tensor_scalar_cumulative(name, start):
     data = sample((4, 3, 4))
     found = written(nisa.tensor_scalar_cumulative, data, nl.add, getattr(nl, name), 0.25)
     steps = wide(data).reshape(4, -1) + 0.25
@@ -99,48 +128,14 @@ def test_tensor_scalar_cumulative(name: str, start: float) -> None:
     near(found, expected.reshape(4, 3, 4), sums(16))
 
 
-def test_tensor_scalar_cumulative_continues_and_loads() -> None:
-    data = sample((4, 6))
-
-    def body(t: Any) -> Any:
-        first, second, third = new((4, 6)), new((4, 6)), new((4, 6))
-        nisa.tensor_scalar_cumulative(first, t, nl.multiply, nl.add, 2.0)
-        nisa.tensor_scalar_cumulative(second, t, nl.multiply, nl.add, 2.0, reduce_cmd=REDUCE)
-        nisa.tensor_scalar_cumulative(third, t, nl.multiply, nl.add, 2.0, 10.0, LOAD)
-        return second, third
-
-    exact = np.cumsum(2 * wide(data), axis=1)
-    second, third = run(body, data)
-    near(second, exact[:, -1:] + exact, sums(16))
-    near(third, exact + 10, sums(16))
-
-
-def test_exponential_is_a_softmax(trn3: None) -> None:
-    data = sample((8, 40)) * 5
-
-    def body(t: Any) -> Any:
-        highest, first, second = new((8, 1)), new((8, 1)), new((8, 1))
-        dst = new(t.shape, "bfloat16")
-        nisa.tensor_reduce(highest, nl.maximum, t, axis=1)
-        nisa.exponential(dst, t, highest, first, RESET_REDUCE)
-        nisa.exponential(dst, t, highest, second, LOAD, 3.0)
-        return dst, first, second
-
-    expected = np.exp(wide(data) - wide(data).max(axis=1, keepdims=True))
-    dst, first, second = run(body, data)
-    near(wide(dst), expected, sums(1, "bfloat16"))
-    near(first, expected.sum(axis=1, keepdims=True), elementary() + sums(40))
-    near(second, expected.sum(axis=1, keepdims=True) + 3, elementary() + sums(41))
-
-
-def busy(kernel: Any, instruction: str, *specs: Any) -> float:
+def busy(kernel, instruction, *specs):
     timeline = nki_sim.dry_run(kernel, *specs)
     return sum(e.end_ns - e.start_ns for e in timeline.events if e.instruction == instruction)
 
 
-def test_exponential_has_four_times_the_throughput_of_activation(trn3: None) -> None:
+def test_exponential_has_four_times_the_throughput_of_activation(trn3):
     @nki.jit
-    def kernel(x: Any) -> Any:
+    def kernel(x):
         t, a, b = new(x.shape), new(x.shape), new(x.shape)
         out = new(x.shape, "float32", nl.shared_hbm)
         nisa.dma_copy(t, x)
@@ -167,40 +162,11 @@ STEPS = {
 
 
 @pytest.mark.parametrize("names", STEPS)
-def test_activate2_steps(names: tuple[str, str], trn3: None) -> None:
+def test_activate2_steps(names, trn3):
     data = sample((4, 6))
     steps = [getattr(nl, name) for name in names]
     found = written(nisa.activate2, nl.tanh, data, 2.0, 0.5, *steps)
     near(found, np.tanh(STEPS[names](wide(data))), sums(16))
-
-
-def test_activate2_reverses_reduces_and_takes_columns(trn3: None) -> None:
-    data, scale = sample((4, 6)), sample((4, 1), seed=1)
-
-    def body(t: Any, s: Any) -> Any:
-        dst, total, largest = new(t.shape), new((4, 1)), new((4, 1))
-        nisa.activate2(
-            *(dst, nl.copy, t, s, 1.0, nl.multiply, nl.subtract),
-            reverse1=True,
-            reduce_op=nl.add,
-            reduce_res=total,
-            reduce_cmd=RESET_REDUCE,
-        )
-        nisa.activate2(
-            *(dst, nl.prelu, t, 0.0, 0.0, nl.bypass, nl.bypass),
-            relu_param=0.25,
-            reduce_op=nl.abs_max,
-            reduce_res=largest,
-            reduce_cmd=RESET_REDUCE,
-        )
-        return dst, total, largest
-
-    dst, total, largest = run(body, data, scale)
-    terms = 1 - wide(data) * wide(scale)
-    near(total, terms.sum(axis=1, keepdims=True), sums(2 * terms.shape[1]))
-    expected = np.where(data > 0, data, 0.25 * data)
-    near(dst, expected, sums(16))
-    near(np.abs(largest), np.abs(expected).max(axis=1, keepdims=True), sums(16))
 
 
 REDUCING = {
@@ -214,10 +180,10 @@ REDUCING = {
 }
 
 
-def thrown_away(name: str, reads_it: bool = False, keeps: bool = True) -> Any:
+def thrown_away(name, reads_it=False, keeps=True):
     """The sums of an instruction whose elements all go to one place a partition."""
 
-    def body(t: Any) -> Any:
+    def body(t):
         sink, total = new((4, 1)), new((4, 1))
         nisa.memset(sink, 0.0)
         place = sink.ap([[1, 4], [0, 6]])
@@ -231,7 +197,7 @@ def thrown_away(name: str, reads_it: bool = False, keeps: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("name", REDUCING)
-def test_elements_may_be_thrown_away_beside_a_reduction(name: str, trn3: None) -> None:
+def test_elements_may_be_thrown_away_beside_a_reduction(name, trn3):
     data = wide(sample((4, 6)))
     values = {"activation_reduce": data**2, "tensor_scalar_reduce": 2 * data}.get(name)
     values = np.exp(data) if values is None else values
@@ -240,25 +206,25 @@ def test_elements_may_be_thrown_away_beside_a_reduction(name: str, trn3: None) -
     refuses("a broadcast view", thrown_away, name, keeps=False)
 
 
-def reduced(**settings: Any) -> Any:
+def reduced(**settings):
     usual = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add}
 
-    def instruction(dst: Any, t: Any) -> None:
+    def instruction(dst, t):
         given = {**usual, "reduce_res": new((4, 1)), **settings}
         nisa.tensor_scalar_reduce(dst, t, **given)
 
     return written(instruction, sample((4, 6)))
 
 
-def accumulated(dtype: str = "float32", op1: Any = nl.add) -> Any:
+def accumulated(dtype="float32", op1=nl.add):
     return written(nisa.tensor_scalar_cumulative, sample((4, 6), dtype), nl.add, op1, 1.0)
 
 
-def exponential(dtype: str = "float32", **settings: Any) -> Any:
+def exponential(dtype="float32", **settings):
     return written(nisa.exponential, sample((4, 6)), dtype=dtype, **settings)
 
 
-def activated(**settings: Any) -> Any:
+def activated(**settings):
     usual = {"op": nl.exp, "imm0": 1.0, "imm1": 0.0, "op0": nl.multiply, "op1": nl.add}
     return written(lambda dst, t: nisa.activate2(dst, data=t, **usual | settings), sample((4, 6)))
 
@@ -295,6 +261,6 @@ def activated(**settings: Any) -> Any:
         ("trn3", lambda: activated(op=nl.add), "must be an activation function"),
     ],
 )
-def test_what_is_refused(chip: str, call: Any, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(chip, call, match, monkeypatch):
     monkeypatch.setenv(TARGET, chip)
     refuses(match, call)

@@ -1,7 +1,5 @@
 """The last wait of each instruction, and its reason, with the costs of test_timeline.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,120 +7,87 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim.timeline import waits
 
-from .conftest import TARGET, tile
+from .conftest import TARGET, blocks, check_timeline, tile
 
 
 def memset(t, engine=nisa.engine.vector):
     return nisa.memset(t, 0.0, engine=engine)
 
 
-def waits_of(body, *specs):
-    """(index of what it waited for, why) of every event."""
-    events = nki_sim.dry_run(nki.jit(body), *specs).events
-    return [(event.waited_for, event.wait) for event in events]
+def wait(event):
+    """The index of what it waited for, and why."""
+    return event.waited_for, event.wait
 
 
-def test_an_operand_that_another_engine_wrote():
-    def kernel():
-        t = tile()
-        memset(t)
-        nisa.activation(tile(), nl.copy, t)
-
-    assert waits_of(kernel)[1] == (0, waits.WRITTEN)
-
-
-def test_an_operand_that_is_still_read():
-    def kernel():
-        held = tile()
-        memset(held, nisa.engine.gpsimd)
-        nisa.activation(tile(), nl.copy, held)
-        memset(held)
-
-    assert waits_of(kernel)[2] == (1, waits.READ)
-
-
-def test_memory_of_a_tile_that_was_done():
-    def kernel():
-        memset(tile(40 << 10))  # 160 of 192 KiB
-        memset(tile(40 << 10), nisa.engine.gpsimd)
-
-    assert waits_of(kernel) == [(None, ""), (0, waits.REUSED)]
-
-
-def test_engines_and_queues_in_order():
-    def kernel(x):
-        memset(tile())
-        memset(tile())
-        for _ in range(2):
-            nisa.dma_copy(tile(64), x, dge_mode=nisa.dge_mode.swdge)
-        nisa.dma_copy(nl.ndarray((128, 64), nl.float32, nl.private_hbm), x)
-
-    found = waits_of(kernel, ((128, 64), "float32"))
-    assert found[1] == (0, waits.ENGINE)
-    assert found[3] == (2, waits.DMA_QUEUE)
-
-
-def test_small_copies_wait_for_the_engines_that_prepare_them():
-    def kernel(x):
-        for _ in range(2):
-            nisa.dma_copy(tile(64), x)
-
-    assert waits_of(kernel, ((128, 64), "float32"))[1] == (0, waits.DMA_COPIES)
-
-
-def test_gpsimd_writes_descriptors_after_its_instruction():
-    def kernel(x):
-        memset(tile(4096), nisa.engine.gpsimd)
+KERNELS = blocks("""
+an operand that another engine wrote
+    t = tile()
+    memset(t)
+    nisa.activation(tile(), nl.copy, t)
+  wait(events[1]) == (0, waits.WRITTEN)
+an operand that is still read
+    held = tile()
+    memset(held, GPSIMD)
+    nisa.activation(tile(), nl.copy, held)
+    memset(held)
+  wait(events[2]) == (1, waits.READ)
+memory of a tile that was done
+    memset(tile(40 << 10))  # 160 of 192 KiB
+    memset(tile(40 << 10), GPSIMD)
+  wait(events[0]) == (None, "")
+  wait(events[1]) == (0, waits.REUSED)
+engines and queues in order [x of 128x64]
+    memset(tile())
+    memset(tile())
+    for _ in range(2):
         nisa.dma_copy(tile(64), x, dge_mode=nisa.dge_mode.swdge)
-
-    assert waits_of(kernel, ((128, 64), "float32"))[1] == (0, waits.DESCRIPTORS)
-
-
-def test_transfers_of_two_queues_share_the_bandwidth():
-    def kernel(x):
-        nisa.dma_copy(tile(4096), x)
-        nisa.dma_copy(nl.ndarray((128, 4096), nl.float32, nl.private_hbm), x)
-
-    assert waits_of(kernel, ((128, 4096), "float32"))[1][1] in (waits.HBM, waits.DMA_ENGINES)
-
-
-def test_edges_of_the_kernel():
-    def kernel():
-        first = nisa.memset(tile(4096), 0.0, engine=nisa.engine.vector)
-        nisa.activation(tile(64), nl.copy, tile(64)).depends_on(first)
-
-    assert waits_of(kernel) == [(None, ""), (0, waits.DEPENDS_ON)]
-
-
-def test_a_block_in_order():
-    def kernel():
-        with nl.no_reorder():
-            memset(tile(4096))
-            nisa.activation(tile(64), nl.copy, tile(64))
-
-    assert waits_of(kernel)[1] == (0, waits.NO_REORDER)
-
-
-def test_a_port_that_two_engines_share():
-    def kernel():
-        a, b = tile(), tile()
-        for t in (a, b):
-            memset(t)
-        nisa.tensor_tensor(tile(), a, b, nl.add, engine=nisa.engine.vector)
-        nisa.tensor_tensor(tile(), a, b, nl.add, engine=nisa.engine.gpsimd)
-
-    assert waits_of(kernel)[3] == (2, waits.SBUF_PORT)
-
-
-def test_what_follows_a_loop_waits_for_its_iterations():
-    def kernel():
-        t = tile()
+    nisa.dma_copy(nl.ndarray((128, 64), nl.float32, nl.private_hbm), x)
+  wait(events[1]) == (0, waits.ENGINE)
+  wait(events[3]) == (2, waits.DMA_QUEUE)
+small copies and the engines that prepare them [x of 128x64]
+    for _ in range(2):
+        nisa.dma_copy(tile(64), x)
+  wait(events[1]) == (0, waits.DMA_COPIES)
+descriptors of GpSimdE after its instruction [x of 128x64]
+    memset(tile(4096), GPSIMD)
+    nisa.dma_copy(tile(64), x, dge_mode=nisa.dge_mode.swdge)
+  wait(events[1]) == (0, waits.DESCRIPTORS)
+the bandwidth of transfers of two queues [x of 128x4096]
+    nisa.dma_copy(tile(4096), x)
+    nisa.dma_copy(nl.ndarray((128, 4096), nl.float32, nl.private_hbm), x)
+  events[1].wait in (waits.HBM, waits.DMA_ENGINES)
+edges of the kernel
+    first = memset(tile(4096))
+    memset(tile(64), GPSIMD).depends_on(first)
+  wait(events[0]) == (None, "")
+  wait(events[1]) == (0, waits.DEPENDS_ON)
+a block in order
+    with nl.no_reorder():
+        memset(tile(4096))
+        memset(tile(64), GPSIMD)
+  wait(events[1]) == (0, waits.NO_REORDER)
+a port that two engines share
+    a, b = tile(), tile()
+    for t in (a, b):
         memset(t)
-        nl.fori_loop(0, 3, lambda i: nisa.activation(tile(), nl.copy, t) and None)
-        memset(tile())
+    nisa.tensor_tensor(tile(), a, b, nl.add, engine=nisa.engine.vector)
+    nisa.tensor_tensor(tile(), a, b, nl.add, engine=GPSIMD)
+  wait(events[3]) == (2, waits.SBUF_PORT)
+iterations, and a body's operand that is there when all engines are done
+    t = tile()
+    memset(t)
+    nl.fori_loop(0, 3, lambda i: nisa.activation(tile(), nl.copy, t) and None)
+    memset(tile())
+  wait(events[0]) == (None, "")
+  wait(events[1]) == (0, waits.WRITTEN)
+  wait(events[2]) == (1, waits.LOOP)
+""")
+GPSIMD = nisa.engine.gpsimd
 
-    # The body's operand is there when all engines are done: the data are said.
-    assert waits_of(kernel) == [(None, ""), (0, waits.WRITTEN), (1, waits.LOOP)]
+
+@pytest.mark.parametrize("heading", KERNELS)
+def test_what_an_instruction_waits_for(heading):
+    check_timeline(heading, KERNELS[heading], globals())
 
 
 def test_a_barrier_of_two_programs(monkeypatch):

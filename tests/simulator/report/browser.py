@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from html import unescape
-from typing import Any
 
 import pytest
 
@@ -39,7 +38,7 @@ addEventListener("load", () => {
 """
 
 
-def browser() -> str:
+def browser():
     """The browser's command; without one the test is skipped."""
     found = [path for name in _NAMES if (path := shutil.which(name))]
     if not found:
@@ -47,7 +46,7 @@ def browser() -> str:
     return found[0]
 
 
-def in_browser(page: str, script: str, folder: Any) -> Any:
+def in_browser(page, script, folder):
     """What ``script``, the body of an async function, returns in the page; its errors raise."""
     html = page.replace("<head>", "<head>" + _ERRORS, 1)
     html = html.replace("</body>", _ACT % script + "</body>")
