@@ -6,6 +6,7 @@ types of errors as the functions of torch that they follow, so some checks are g
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ A native complex tensor has one of torch's complex dtypes, such as `torch.comple
 `trnfft.ComplexTensor`, itself a `torch.Tensor`, holds two real tensors and needs no device with
 complex dtypes. DTensors, and ComplexTensors of two DTensors, are allowed as well.
 """
+
+MOST_DIMENSIONS = 64  # of a tensor; many of torch's functions have this limit
 
 NORMS = ("backward", "ortho", "forward")
 
@@ -56,10 +59,16 @@ def integer(name: str, value: object) -> int:
 
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
-    """Returns the ints of an argument that is one int or several."""
-    if are_several(values):
-        return tuple(integer(name, value) for value in values)
-    return (integer(name, values),)
+    """Returns the ints of an argument that is one int or several, as many as dimensions can be."""
+    if not are_several(values):
+        return (integer(name, values),)
+    found = tuple(integer(name, value) for value in islice(values, MOST_DIMENSIONS + 1))
+    if len(found) > MOST_DIMENSIONS:  # an iterable may be endless
+        raise RuntimeError(
+            f"argument '{name}' has more than {MOST_DIMENSIONS} numbers, allowed are at most as "
+            f"many as a tensor has dimensions"
+        )
+    return found
 
 
 def are_several(values: object) -> bool:

@@ -35,6 +35,7 @@ from trnfft.complex.kinds import with_parts_in
 from trnfft.complex.parts import is_sharded
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
+    MOST_DIMENSIONS,
     Input,
     check_choice,
     check_tensor,
@@ -55,7 +56,6 @@ from trnfft.planner.factorization import next_smooth_number
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
-MOST_DIMENSIONS = 64  # of a tensor; many of torch's functions have this limit
 LONGEST_BLOCK = 2**16  # of oaconvolve: longer transforms take more time for each point
 
 Kept = list[tuple[int, int]]  # where the result starts and stops in y, for each dimension
