@@ -197,7 +197,7 @@ def graphs_inside(inner: Callable, call: Callable = lambda function, x: function
 
 def kept() -> int:
     call = lambda function, x: function(x)  # noqa: E731
-    private.keep_from_compiler(call.__code__)
+    private.keep_from_compiler(call)
     return graphs_inside(lambda x: x + 2, call)
 
 
