@@ -33,7 +33,7 @@ class Context(Protocol):
 
 
 class BatchInfo(Protocol):
-    """What a rule of vmap is told of the batch."""
+    """What a rule of vmap gets about the batch."""
 
     @property
     def batch_size(self) -> int: ...

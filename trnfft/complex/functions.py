@@ -292,9 +292,9 @@ def _of_numbers(
                 return result
         if isinstance(input, ComplexTensor) and isinstance(other, ComplexTensor):
             return as_torch(function, input, other, **kwargs)
-        return with_one(input, other, kwargs)
+        return mixed(input, other, kwargs)
 
-    def with_one(input: Any, other: Any, kwargs: NamedArguments) -> Any:
+    def mixed(input: Any, other: Any, kwargs: NamedArguments) -> Any:
         if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
         else:

@@ -191,7 +191,7 @@ def shapes_alone(parts: Parts, shapes: Sequence[tuple[int, ...]]) -> Parts:
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
-def found_nki_op() -> Any:
+def required_nki_op() -> Any:
     """Returns TorchNeuron's `nki_op`."""
     nki_op = neuron_launchers.launcher("nki_op")
     if nki_op is None:
@@ -207,7 +207,7 @@ def found_nki_op() -> Any:
 @cache.cached(1)
 def operators() -> dict[str, Any]:
     """Returns operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
-    nki_op, made = found_nki_op(), {}
+    nki_op, made = required_nki_op(), {}
     for kind in ADJOINT:
         made[kind] = nki_op(f"trnfft_neuron::{kind}", mutates_args={})(_body(kind))
         made[kind].register_autograd(_backward(kind), setup_context=_keep)

@@ -97,7 +97,7 @@ def _tables(text: str, shapes: Sequence[tuple[int, ...]], device: torch.device) 
 
 @cache.cached(1)
 def _operator() -> Any:
-    made = neuron_graph.found_nki_op()("trnfft_neuron::fused", mutates_args={})(_fused)
+    made = neuron_graph.required_nki_op()("trnfft_neuron::fused", mutates_args={})(_fused)
     made.register_autograd(_backward, setup_context=_keep)
     return made
 

@@ -62,13 +62,13 @@ class Pieces:
 
         It is None where they have nothing in common. The box is some or all of this device's box.
         """
-        return self._windows if box == self.box else list(self._found(box))
+        return self._windows if box == self.box else list(self._common_windows(box))
 
     @cached_property
     def _windows(self) -> list[tuple[Window, Window] | None]:
-        return list(self._found(self.box))
+        return list(self._common_windows(self.box))
 
-    def _found(self, box: Box) -> Iterator[tuple[Window, Window] | None]:
+    def _common_windows(self, box: Box) -> Iterator[tuple[Window, Window] | None]:
         for piece in self.boxes:
             common = _overlap(box, piece)
             yield (_window(box, common), _window(piece, common)) if elements(common) else None
