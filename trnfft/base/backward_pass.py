@@ -10,10 +10,11 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from trnfft.base.torch_private import wrap_engine
 
+Result = TypeVar("Result")
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
 
 _contexts: ContextVar[tuple[Context, ...]] = ContextVar("contexts", default=())
@@ -35,9 +36,9 @@ def _install() -> None:
     wrap_engine(_in_contexts)
 
 
-def _in_contexts(run_engine: Callable[..., Any]) -> Callable[..., Any]:
+def _in_contexts(run_engine: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(run_engine)
-    def run_in_contexts(*args: object, **kwargs: object) -> Any:
+    def run_in_contexts(*args: object, **kwargs: object) -> Result:
         contexts = _contexts.get()
         if not contexts:
             return run_engine(*args, **kwargs)

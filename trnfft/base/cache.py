@@ -32,7 +32,7 @@ def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
         size: returns the size of a result. Default: every result has size 1.
     """
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., object]) -> Any:
         keeping: Any = None
 
         def clear() -> None:

@@ -9,18 +9,18 @@ from typing import Any
 from trnfft.base import cache
 
 # The modules in which each function may be, in the order of preference: TorchNeuron first.
-_PLACES = {
+_MODULES = {
     "wrap_nki": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite.nki.nki_hop"),
     "nki_op": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite._compiler"),
 }
 
 
-@cache.cached(len(_PLACES))
+@cache.cached(len(_MODULES))
 def launcher(name: str) -> Callable[..., Any] | None:
     """Returns `wrap_nki` or `nki_op` from the installed packages, or None where none has it."""
-    for place in _PLACES[name]:
+    for module in _MODULES[name]:
         try:
-            function = getattr(importlib.import_module(place), name, None)
+            function = getattr(importlib.import_module(module), name, None)
         except (ImportError, OSError):  # OSError: a library that the package loads is missing
             continue
         if function is not None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from types import CodeType, ModuleType
-from typing import Any
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, TypeVar
 
 import torch
 from torch import _guards, _ops, _vmap_internals
@@ -26,6 +27,8 @@ from torch.fx.experimental import proxy_tensor as proxy_tensor_of_torch
 from torch.jit import _builtins, _state
 from torch.utils import _device, _python_dispatch, _pytree, checkpoint
 from torch.utils.data._utils import collate
+
+Result = TypeVar("Result")
 
 # Tensors in nested arguments
 
@@ -121,7 +124,8 @@ def functional_mode() -> Any:
 # The keys by which torch dispatches. Operators on parts run below the key of their ComplexTensor,
 # where torch leaves out keys that they need: for batches, for lazy signs, for PyTorch-XLA, and for
 # exported programs. Without them: parts in batches and views of parts on XLA fail.
-DispatchKey, DispatchKeySet = torch._C.DispatchKey, torch._C.DispatchKeySet
+DispatchKey = torch._C.DispatchKey
+DispatchKeySet = torch._C.DispatchKeySet
 dispatch_key_parse = torch._C._dispatch_key_parse
 dispatch_tls_local_include_set = torch._C._dispatch_tls_local_include_set
 dispatch_tls_local_exclude_set = torch._C._dispatch_tls_local_exclude_set
@@ -140,9 +144,9 @@ maybe_get_opdef = custom_ops._maybe_get_opdef
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Returns torch's decompositions; without them, some 200 operators more are refused."""
-    from torch._decomp import decomposition_table as found  # here: it loads many modules
+    from torch._decomp import decomposition_table as table  # here: it loads many modules
 
-    return found
+    return table
 
 
 # Autograd
@@ -182,8 +186,8 @@ Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 def wrap_engine(wrapper: Wrapper) -> None:
     """Replaces the call of torch's engine; without it, backward passes lack `patch_torch`."""
     wrapped = wrapper(torch.autograd.graph._engine_run_backward)
-    for place in (torch.autograd.graph, torch.autograd):  # torch.compiler replaces both as well
-        place._engine_run_backward = wrapped  # type: ignore[attr-defined]
+    for module in (torch.autograd.graph, torch.autograd):  # torch.compiler replaces both as well
+        module._engine_run_backward = wrapped  # type: ignore[attr-defined]
 
 
 def wrap_checkpoint(wrapper: Wrapper) -> None:
@@ -245,8 +249,8 @@ jit_get_all_schemas = torch._C._jit_get_all_schemas
 device_constructors = _device._device_constructors
 
 
-def keep_from_compiler(code: CodeType) -> None:
-    """Keeps torch.compile out of this code, where compiled functions fall back to eager mode.
+def keep_from_compiler(function: Callable[..., object]) -> None:
+    """Keeps torch.compile out of a function, where compiled functions fall back to eager mode.
 
     Without it, Dynamo compiles the inside of autograd functions. torch._dynamo's own function for
     this purpose takes seconds to import.
@@ -254,10 +258,10 @@ def keep_from_compiler(code: CodeType) -> None:
     frames: Any = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
-        frames.set_code_exec_strategy(code, skip)
+        frames.set_code_exec_strategy(function.__code__, skip)  # type: ignore[attr-defined]
 
 
-def uncompiled(function: Callable[..., Any], *args: Any) -> Any:
+def uncompiled(function: Callable[..., Result], *args: object) -> Result:
     """Calls a function of which torch.compile makes no graph after a fallback to eager mode.
 
     Without it, Dynamo compiles torch's own code for autograd functions inside of torch.func.
@@ -283,7 +287,7 @@ def compiling() -> Iterator[None]:
         torch.compiler._is_compiling_flag = before
 
 
-def nonstrict_trace(function: Callable[..., Any]) -> Callable[..., Any]:
+def nonstrict_trace(function: Callable[..., Result]) -> Callable[..., Result]:
     """Lets Dynamo call a function on fake tensors; without it, it traces the planner."""
     from torch._dynamo import nonstrict_trace as of_torch  # here: it takes seconds to import
 
@@ -318,7 +322,7 @@ def strided_shard() -> Any:
     return _StridedShard
 
 
-def register_sharding(operator: Any) -> Callable[..., Any]:
+def register_sharding(operator: OpOverload) -> Callable[..., Any]:
     """Tells DTensor how an operator splits; without it, DTensor gathers its arguments."""
     from torch.distributed.tensor.experimental import register_sharding as of_torch
 
@@ -330,7 +334,9 @@ def resolve_process_group(name: Any) -> Any:
     return torch.distributed.distributed_c10d._resolve_process_group(name)
 
 
-def timeout_of(group: Any, device: torch.device, default: Any) -> Any:
+def timeout_of(
+    group: torch.distributed.ProcessGroup, device: torch.device, default: timedelta
+) -> timedelta:
     """Returns how long a group waits for others; without it, the user's timeout is ignored."""
     backend = group._get_backend(device)
     return getattr(getattr(backend, "options", None), "_timeout", default)

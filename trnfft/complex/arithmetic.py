@@ -3,10 +3,12 @@
 Either operand may be the ComplexTensor; the other one may be real, native complex or a number.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import OpOverload
 from trnfft.complex.dispatch import TABLE, Argument, Parts, aten, both, implements, joined, split
 from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
 from trnfft.complex.given_parts import PART_DTYPES
@@ -41,7 +43,7 @@ def fit(shape: torch.Size, other: torch.Size) -> bool:
     return all(size == its or 1 in (size, its) for size, its in pairs)
 
 
-def _operator(*overloads: Any) -> Any:
+def _operator(*overloads: OpOverload) -> Callable[[Function], Function]:
     return lambda function: implements(*overloads)(_checked(function))
 
 
@@ -120,8 +122,8 @@ def div(self: Argument, other: Argument) -> ComplexTensor:
 
 @implements(aten.reciprocal.default)
 def reciprocal(self: ComplexTensor) -> ComplexTensor:
-    one = torch.ones_like(self._real)
-    return joined(*divided(one, torch.zeros_like(one), self._real, self._imag))
+    ones = torch.ones_like(self._real)
+    return joined(*divided(ones, torch.zeros_like(ones), self._real, self._imag))
 
 
 @_operator(aten.eq.Tensor, aten.eq.Scalar)
@@ -202,7 +204,7 @@ def complex_pow(base: object, exponent: object) -> Parts:
 
 
 @implements(aten.pow.Tensor_Scalar)
-def pow_of_number(self: ComplexTensor, exponent: Any) -> ComplexTensor:
+def pow_of_number(self: ComplexTensor, exponent: int | float | complex) -> ComplexTensor:
     if isinstance(exponent, complex) and exponent.imag == 0:
         exponent = exponent.real
     if not isinstance(exponent, complex):
@@ -227,8 +229,8 @@ def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
 
 def _numbers(value: object, like: object) -> Parts:
     """Returns an operand's parts, in the dtype to which torch promotes it together with `like`."""
-    parts = [x if isinstance(x, torch.Tensor) else None for x in (split(value)[0], split(like)[0])]
-    dtype = torch.result_type(*parts) if None not in parts else None  # type: ignore[arg-type]
-    known = next(x for x in parts if x is not None)
-    dtype = dtype if dtype in PART_DTYPES else known.dtype
-    return Parts(*(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value)))
+    reals = split(value)[0], split(like)[0]
+    first, *others = (x for x in reals if isinstance(x, torch.Tensor))
+    dtype = torch.result_type(first, others[0]) if others else None
+    dtype = dtype if dtype in PART_DTYPES else first.dtype
+    return Parts(*(torch.as_tensor(x, dtype=dtype, device=first.device) for x in both(value)))

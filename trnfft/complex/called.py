@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.parts import is_sharded, join, parts_of, split_argument
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 
 aten = torch.ops.aten
@@ -17,10 +18,10 @@ aten = torch.ops.aten
 # Functions of torch that need the very tensor that they are given, whatever its numbers.
 OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
 
-_OF_PARTS = {torch.Tensor.real.__get__, torch.Tensor.imag.__get__}  # type: ignore[attr-defined]
+_OF_PARTS = {getattr(torch.Tensor, name).__get__ for name in ("real", "imag")}
 
 
-def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(func: Function, args: Arguments, kwargs: NamedArguments) -> Any:
     """Returns the result of `ComplexTensor.__torch_function__`."""
     if torch.jit.is_tracing() and func not in _OF_PARTS:
         return _traced_as_native(func, args, kwargs)
@@ -47,7 +48,7 @@ def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         ) from error
 
 
-def _called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _called(func: Function, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls a function of torch: its entry in FUNCTIONS, or torch's own, which calls operators."""
     function = table.FUNCTIONS.get(func)
     if function is not None:
@@ -58,7 +59,7 @@ def _called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return func(*args, **kwargs)
 
 
-def _traced_as_native(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _traced_as_native(func: Function, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls a function of torch so that torch.jit.trace records it: with native complex tensors.
 
     A trace sees the parts of a ComplexTensor, and not what is computed below autograd.
@@ -81,7 +82,7 @@ def _traced_as_native(func: Function, args: tuple[Any, ...], kwargs: dict[str, A
     return private.tree_map_only(torch.Tensor, split, func(*args, **kwargs))
 
 
-def _has_native(values: Any) -> bool:
+def _has_native(values: Iterable[object]) -> bool:
     """Whether native tensors among these values must be split before a ComplexTensor meets them."""
     for x in values:
         if isinstance(x, (list, tuple)):
@@ -124,4 +125,4 @@ def _split_if_native(x: torch.Tensor) -> torch.Tensor:
 
 table.called = called
 for _function in (called, _called):
-    private.keep_from_compiler(_function.__code__)
+    private.keep_from_compiler(_function)

@@ -6,7 +6,7 @@ parts. The operators of the table below autograd use the same functions of parts
 
 import functools
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -61,7 +61,7 @@ def as_torch(function: Function, *args: object, **kwargs: object) -> Any:
         return function(*args, **kwargs)
 
 
-def opened(value: Argument) -> Any:
+def opened(value: object) -> Any:
     """Returns the parts of a ComplexTensor, with derivatives; other values as they are."""
     if isinstance(value, numbers.Complex) and not isinstance(value, (int, float)):
         return complex(value)
@@ -69,7 +69,7 @@ def opened(value: Argument) -> Any:
 
 
 def _on_each_part(
-    function: Function, values: Any, *args: object, **kwargs: object
+    function: Function, values: Iterable[object], *args: object, **kwargs: object
 ) -> ComplexTensor:
     reals, imags = zip(*(both(opened(x)) for x in values), strict=True)
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
@@ -96,7 +96,7 @@ for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
 
 
 @_composite("where", torch)
-def where(condition: Any, *branches: Any, **named: Any) -> Any:
+def where(condition: torch.Tensor, *branches: Argument, **named: Argument) -> Any:
     if not branches and not named:
         return as_torch(torch.where, condition)
     return _chosen(condition, *branches, **named)
@@ -148,8 +148,14 @@ def sinc(input: ComplexTensor) -> ComplexTensor:
 
 
 @_composite("prod")
-def prod(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
-    return join(*complex_prod(opened(input), *args, **kwargs))
+def prod(
+    input: ComplexTensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> ComplexTensor:
+    return join(*complex_prod(opened(input), dim, keepdim, dtype=dtype))
 
 
 @_composite("cumprod")
@@ -161,19 +167,19 @@ def cumprod(input: ComplexTensor, dim: int, *, dtype: torch.dtype | None = None)
 
 
 @_composite("cat concat concatenate")
-def cat(tensors: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+def cat(tensors: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> ComplexTensor:
     if all(x.numel() for x in tensors):
         return as_torch(torch.cat, tensors, *args, **kwargs)
     return _on_each_part(lambda *parts: torch.cat(parts, *args, **kwargs), tensors)
 
 
 @_composite("block_diag")
-def block_diag(*tensors: Any) -> ComplexTensor:
+def block_diag(*tensors: torch.Tensor) -> ComplexTensor:
     return _on_each_part(torch.block_diag, tensors)
 
 
 def _part_by_part(function: Function) -> Function:
-    def call(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+    def call(input: ComplexTensor, *args: object, **kwargs: object) -> ComplexTensor:
         return _on_each_part(function, [input], *args, **kwargs)
 
     return call
@@ -197,14 +203,19 @@ def put(
 
 
 @_composite("index_put")
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> ComplexTensor:
+def index_put(
+    input: object,
+    indices: tuple[torch.Tensor | None, ...] | list[torch.Tensor | None],
+    values: object,
+    accumulate: bool = False,
+) -> ComplexTensor:
     return _on_each_part(
         lambda part, written: torch.index_put(part, indices, written, accumulate), [input, values]
     )
 
 
 @_composite("__setitem__")
-def _set_item(self: Argument, index: Any, value: Argument) -> None:
+def _set_item(self: Argument, index: object, value: Argument) -> None:
     if isinstance(self, ComplexTensor) and isinstance(value, (int, float, complex)):
         # torch would make a native tensor of the same dtype from a number.
         value = join(*(self._real.new_tensor(part) for part in both(value)))
@@ -218,7 +229,7 @@ def _set_item(self: Argument, index: Any, value: Argument) -> None:
 
 
 @_composite("diagonal_scatter")
-def diagonal_scatter(input: object, src: object, *args: Any, **kwargs: Any) -> ComplexTensor:
+def diagonal_scatter(input: object, src: object, *args: object, **kwargs: object) -> ComplexTensor:
     return _on_each_part(torch.diagonal_scatter, [input, src], *args, **kwargs)
 
 

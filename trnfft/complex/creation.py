@@ -38,11 +38,13 @@ for _operator in (
 
 
 @implements(aten._new_zeros_with_same_feature_meta.default)
-def new_zeros_as(self: Any, other: Any, *, self_num_batch_dims: int = 0) -> torch.Tensor:
+def new_zeros_as(
+    self: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0
+) -> torch.Tensor:
     """Returns zeros for the derivative of `other`, native if `other` is."""
     function = aten._new_zeros_with_same_feature_meta.default
     if not isinstance(other, ComplexTensor):
-        like = self._real.to(other.dtype)  # batched if the derivative is
+        like = both(self).real.to(other.dtype)  # batched if the derivative is
         return function(like, other, self_num_batch_dims=self_num_batch_dims)
     pairs = zip(both(self), both(other), strict=True)
     return joined(*(function(*pair, self_num_batch_dims=self_num_batch_dims) for pair in pairs))

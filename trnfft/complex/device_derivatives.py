@@ -9,9 +9,9 @@ native derivative.
 from typing import Any
 
 import torch
-from torch.autograd.function import FunctionCtx
 
 from trnfft.base import torch_private as private
+from trnfft.base.autograd_types import Context
 from trnfft.complex.parts import join
 from trnfft.complex.tensor import ComplexTensor
 
@@ -22,7 +22,7 @@ class _Split(private.SingleLevelFunction):
     """Returns both parts, at the level of torch.func that asks for them."""
 
     @staticmethod
-    def forward(ctx: Any, z: torch.Tensor, modes: tuple[bool, bool]) -> Any:
+    def forward(ctx: Context, z: torch.Tensor, modes: tuple[bool, bool]) -> Any:
         ctx.is_split = _is_split(z)
         # Outer levels record the operations below this one, although a function's forward is not
         # recorded.
@@ -36,11 +36,11 @@ class _Split(private.SingleLevelFunction):
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
 
     @staticmethod
-    def jvp(ctx: FunctionCtx, tangent: torch.Tensor, _: None) -> Any:
+    def jvp(ctx: Context, tangent: torch.Tensor, _: None) -> Any:
         return tangent.real.clone(), tangent.imag.clone()
 
     @staticmethod
-    def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    def backward(ctx: Context, real: torch.Tensor, imag: torch.Tensor) -> Any:
         if not ctx.is_split:
             return torch.complex(real, imag), None
         return join(real, imag), None

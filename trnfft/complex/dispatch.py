@@ -34,7 +34,7 @@ from trnfft.complex.parts import (
     with_conjugation,
 )
 from trnfft.complex.refusals import is_for_real_numbers, refusal
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 
 aten = torch.ops.aten
@@ -48,7 +48,9 @@ _DERIVED: dict[private.OpOverload, Function] = {}
 _FUNCTIONALIZE = private.DispatchKeySet(private.DispatchKey.Functionalize)
 _OF_BATCHES = private.DispatchKeySet(private.dispatch_key_parse("Batched"))
 _RECORDING = private.DispatchKeySet(private.DispatchKey.PreDispatch)
-_KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
+# The keys that are included and those that are excluded.
+_Keys = tuple[private.DispatchKeySet, private.DispatchKeySet]
+_KEYS_OF_EXPORT: ContextVar[_Keys | None] = ContextVar("keys_of_export", default=None)
 # The operators into `out` that are running.
 _BEGUN: ContextVar[frozenset[private.OpOverload]] = ContextVar("begun", default=frozenset())
 
@@ -127,10 +129,10 @@ def on_both_parts(overload: private.OpOverload) -> Function:
     """Returns an implementation that calls the operator for the real and the imaginary parts."""
     names = [argument.name for argument in overload._schema.arguments]
 
-    def implementation(*args: Any, **kwargs: Any) -> Any:
+    def implementation(*args: object, **kwargs: object) -> Any:
         is_alone = not any(isinstance(x, (torch.Tensor, list)) for x in args[1:])
         if is_alone and isinstance(args[0], ComplexTensor) and not kwargs:
-            z, *rest = args
+            z, rest = args[0], args[1:]
             return joined(overload(z._real, *rest), overload(z._imag, *rest))
         given = dict(zip(names, args, strict=False)) | kwargs
         check_complex(given.get("dtype"))
@@ -142,7 +144,7 @@ def on_both_parts(overload: private.OpOverload) -> Function:
     return implementation
 
 
-def check_complex(dtype: torch.dtype | None) -> None:
+def check_complex(dtype: object) -> None:
     """Checks the dtype of a complex result; torch would drop a part for a real dtype.
 
     Raises:
@@ -155,7 +157,7 @@ def check_complex(dtype: torch.dtype | None) -> None:
         )
 
 
-def _called(overload: private.OpOverload, given: dict[str, Any]) -> Any:
+def _called(overload: private.OpOverload, given: dict[str, object]) -> Any:
     """Calls the operator with arguments by name, some of which are positional in Python."""
     positional = [a.name for a in overload._schema.arguments if not a.kwarg_only]
     args = []
@@ -187,7 +189,7 @@ def joined(real: Any, imag: Any) -> Any:
 # Lookup
 
 
-def dispatch(overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def dispatch(overload: private.OpOverload, args: Arguments, kwargs: NamedArguments) -> Any:
     """Returns the result of `ComplexTensor.__torch_dispatch__`."""
     if (mode := inference_of_view(overload, args)) is not None:
         with torch.inference_mode(mode):
@@ -222,7 +224,7 @@ def dispatch(overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[s
     return result
 
 
-def _has_conjugate(values: Iterable[Any]) -> bool:
+def _has_conjugate(values: Iterable[object]) -> bool:
     """Returns whether a tensor among the values is conjugated lazily."""
     for x in values:
         if isinstance(x, ComplexTensor):
@@ -233,7 +235,7 @@ def _has_conjugate(values: Iterable[Any]) -> bool:
     return False
 
 
-def inference_of_view(overload: private.OpOverload, args: tuple[Any, ...]) -> bool | None:
+def inference_of_view(overload: private.OpOverload, args: Arguments) -> bool | None:
     """Returns the inference mode in which a view has to be made, or None for the present one.
 
     A view of a tensor is an inference tensor if the tensor is one, whatever the mode is.
@@ -247,7 +249,7 @@ def inference_of_view(overload: private.OpOverload, args: tuple[Any, ...]) -> bo
 
 
 def _view_of_conjugate(
-    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    overload: private.OpOverload, args: Arguments, kwargs: NamedArguments
 ) -> Any:
     """Returns the views of a tensor that is conjugated lazily, which are conjugated lazily, too."""
     if overload == aten.view_as_real.default:
@@ -264,7 +266,7 @@ def _view_of_conjugate(
     )
 
 
-def _resolved(overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _resolved(overload: private.OpOverload, args: Arguments, kwargs: NamedArguments) -> Any:
     """Returns the arguments without lazy conjugation, except those that the operator writes."""
     names = [a.name for a in overload._schema.arguments]
     written = written_by(overload)
@@ -277,7 +279,7 @@ def _resolved(overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[
         return args, {key: x if key in written else resolve(x) for key, x in kwargs.items()}
 
 
-def keys_of_batches() -> Any:
+def keys_of_batches() -> _Keys | None:
     """Returns the keys with which operators take batched parts, or None where none are batched.
 
     torch.autograd.functional batches parts where it vectorizes. The key for them is above this
@@ -286,7 +288,7 @@ def keys_of_batches() -> Any:
     return _keys_with(_OF_BATCHES) if is_vectorized() else None
 
 
-def _refuse_to_follow(overload: private.OpOverload, args: tuple[Any, ...]) -> None:
+def _refuse_to_follow(overload: private.OpOverload, args: Arguments) -> None:
     """Refuses second derivatives of what torch.autograd.functional vectorizes.
 
     torch follows the parts inside their batch, and a ComplexTensor outside.
@@ -301,18 +303,18 @@ def _refuse_to_follow(overload: private.OpOverload, args: tuple[Any, ...]) -> No
         )
 
 
-def _keys_of_xla() -> Any:
+def _keys_of_xla() -> _Keys | None:
     # A key above this table's key lets PyTorch-XLA's tensors have views and be written, and torch
     # leaves it out below.
     return _keys_with(_FUNCTIONALIZE) if "torch_xla" in sys.modules else None
 
 
-def _keys_with(needed: Any) -> Any:
+def _keys_with(needed: private.DispatchKeySet) -> _Keys:
     excluded = private.dispatch_tls_local_exclude_set() - needed
     return private.dispatch_tls_local_include_set(), excluded
 
 
-def exported(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def exported(function: Function, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls the function for torch.export, which records operators before they come to this table.
 
     It cannot record operators of ComplexTensors. It is made to record the real operators of which
@@ -337,7 +339,7 @@ def _in_graph() -> Any:
     return in_graph
 
 
-def _with_twins(implementation: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_twins(implementation: Function, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls the implementation with copies of the ComplexTensors that have the same parts.
 
     A program to export would record the operators that the implementation calls on tensors that it
@@ -434,7 +436,7 @@ def _writing(overload: private.OpOverload, functional: private.OpOverload) -> Fu
     def in_place(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         return write(self, functional(self, *args, **kwargs))
 
-    def into_out(*args: Any, **kwargs: Any) -> Any:
+    def into_out(*args: object, **kwargs: Any) -> Any:
         # torch defines the functional operator by this one, as for sspaddmm
         if overload in _BEGUN.get():
             _refuse(overload, *args, **kwargs)
@@ -455,7 +457,7 @@ def _writing(overload: private.OpOverload, functional: private.OpOverload) -> Fu
 
 
 @implements(aten.copy_.default)
-def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
+def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     return write(self, src)
 
 
@@ -479,8 +481,8 @@ def each_of_lists(overload: private.OpOverload, *args: Any, **kwargs: object) ->
     """Calls an operator on lists, such as _foreach_add, for each of their items."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
     if name.startswith("addc") and len(args) == 4:  # a factor, which must be passed by name
-        *args, value = args  # type: ignore[assignment]
-        kwargs = {"value": value}
+        kwargs = {"value": args[3]}
+        args = args[:3]
     function = getattr(aten, _OF_ONE.get(name, name), None)
     if function is None:
         _refuse(overload, *args, **kwargs)
@@ -513,8 +515,8 @@ def _changing_shape(
     return self
 
 
-def write(target: torch.Tensor, source: Any) -> torch.Tensor:
-    """Writes a tensor or a number into a tensor: real, native complex or a ComplexTensor."""
+def write(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Writes a tensor into a tensor: real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
         if private.is_forward_mode():  # autograd marks new tangents of lazy tensors itself
             target._is_lazy = target.is_conj()
@@ -523,7 +525,7 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
             _refuse_if_traced(target)
             imag = -imag
         for part, value in ((target._real, real), (target._imag, imag)):
-            part.copy_(value) if isinstance(value, torch.Tensor) else part.fill_(value)
+            part.copy_(value)
         return target
     if not target.is_complex():
         if isinstance(source, ComplexTensor):
@@ -550,4 +552,4 @@ def _refuse_if_traced(target: ComplexTensor) -> None:
 
 table.dispatch, table.exported, table.in_graph = dispatch, exported, _in_graph
 for _function in (dispatch, _has_conjugate, _resolved, _view_of_conjugate):
-    private.keep_from_compiler(_function.__code__)
+    private.keep_from_compiler(_function)

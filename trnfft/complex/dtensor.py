@@ -7,12 +7,14 @@ loads DTensor, and is imported only where there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.distributed.tensor.placement_types import Placement
+
+from trnfft.base.autograd_types import Context
 
 
 class Kind(NamedTuple):
@@ -65,7 +67,7 @@ def summed_placements(x: DTensor) -> tuple[Placement, ...]:
     return tuple(Replicate() if isinstance(p, Partial) else p for p in x.placements)
 
 
-def is_pending(x: object) -> bool:
+def is_pending(x: object) -> TypeGuard[DTensor]:
     """Returns whether x is a DTensor with pending sums."""
     return isinstance(x, DTensor) and any(isinstance(p, Partial) for p in x.placements)
 
@@ -92,7 +94,7 @@ def _made(local: torch.Tensor, kind: Kind) -> DTensor:
 
 class _ToLocal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: DTensor) -> torch.Tensor:
+    def forward(ctx: Context, x: DTensor) -> torch.Tensor:
         ctx.set_materialize_grads(False)  # materialized gradients would not be DTensors
         ctx.kind = Kind(x.device_mesh, tuple(x.placements), x.shape, x.stride())
         local = x.to_local()
@@ -100,19 +102,19 @@ class _ToLocal(torch.autograd.Function):
         return local.view_as(local)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
+    def backward(ctx: Context, grad: torch.Tensor | None) -> Any:
         return None if grad is None else _FromLocal.apply(grad, ctx.kind)
 
 
 class _FromLocal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, local: torch.Tensor, kind: Kind) -> DTensor:
+    def forward(ctx: Context, local: torch.Tensor, kind: Kind) -> DTensor:
         ctx.set_materialize_grads(False)
         ctx.kind = kind
         return _made(local.detach(), kind)
 
     @staticmethod
-    def backward(ctx: Any, grad: DTensor | None) -> Any:
+    def backward(ctx: Context, grad: DTensor | None) -> Any:
         if grad is None:
             return None, None
         if tuple(grad.placements) != ctx.kind.placements:

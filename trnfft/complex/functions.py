@@ -13,13 +13,14 @@ import functools
 import itertools
 import numbers
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from trnfft.base import backward_pass
 from trnfft.base import torch_private as private
+from trnfft.base.autograd_types import Gradients
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
 from trnfft.complex import called as called
 from trnfft.complex import composites as composites
@@ -50,8 +51,13 @@ from trnfft.complex.parts import (
 )
 from trnfft.complex.parts import split as split_native
 from trnfft.complex.refusals import refusing
-from trnfft.complex.table import FUNCTIONS, Function
+from trnfft.complex.table import FUNCTIONS, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
+
+Tensors = torch.Tensor | Sequence[torch.Tensor]
+
+# torch's annotations declare these descriptors as tensors.
+_GRAD, _H, _DATA = (getattr(torch.Tensor, name) for name in ("grad", "H", "data"))
 
 
 def real(input: ComplexTensor) -> torch.Tensor:
@@ -109,38 +115,45 @@ def _backward_of(*args: object, **kwargs: object) -> None:
 
 
 def _gradients(
-    outputs: Any, inputs: Any, grad_outputs: Any, is_grads_batched: bool = False, **named: Any
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensors | None,
+    is_grads_batched: bool = False,
+    **named: Any,
 ) -> Any:
     if is_grads_batched:  # torch's function would leave parts of the results batched
-        of_one = functools.partial(_gradients, outputs, inputs, **named)
-        return private.vmap_of_autograd(of_one, allow_none_pass_through=True)(grad_outputs)
+        of_row = functools.partial(_gradients, outputs, inputs, **named)
+        return private.vmap_of_autograd(of_row, allow_none_pass_through=True)(grad_outputs)
     outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-    if grad_outputs is not None:
-        given = (grad_outputs,) if isinstance(grad_outputs, torch.Tensor) else grad_outputs
-        if len(given) == len(outputs):  # else torch has an error for it
-            grad_outputs = _of_class_of(outputs, given)
+    given: Sequence[torch.Tensor | None] | None
+    given = (grad_outputs,) if isinstance(grad_outputs, torch.Tensor) else grad_outputs
+    if given is not None and len(given) == len(outputs):  # else torch has an error for it
+        given = _of_class_of(outputs, given)
     with backward_pass.under(private.EnableTorchFunction):
-        gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, **named)
+        gradients = as_torch(torch.autograd.grad, outputs, inputs, given, **named)
     return _of_class_of((inputs,) if isinstance(inputs, torch.Tensor) else inputs, gradients)
 
 
-def _of_class_of(tensors: Iterable[Any], gradients: Iterable[Any]) -> tuple[Any, ...]:
+def _of_class_of(
+    tensors: Iterable[torch.Tensor], gradients: Iterable[torch.Tensor | None]
+) -> Gradients:
     pairs = zip(tensors, gradients, strict=True)
     return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for x, g in pairs)
 
 
 def _gradient(self: ComplexTensor) -> torch.Tensor | None:
     """Returns the attribute `grad`, which torch's formulas may have left as a native tensor."""
-    held = as_torch(torch.Tensor.grad.__get__, self)  # type: ignore[union-attr]
-    gradient: torch.Tensor | None = _complex_tensor(held)
+    held = as_torch(_GRAD.__get__, self)
+    gradient = _complex_tensor(held)
     if gradient is not held:
-        as_torch(torch.Tensor.grad.__set__, self, gradient)  # type: ignore[union-attr]
+        as_torch(_GRAD.__set__, self, gradient)
     return gradient
 
 
-def _complex_tensor(gradient: Any) -> Any:
-    is_native = isinstance(gradient, torch.Tensor) and not isinstance(gradient, ComplexTensor)
-    return split_native(gradient) if is_native and gradient.is_complex() else gradient
+def _complex_tensor(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    if isinstance(gradient, ComplexTensor) or not isinstance(gradient, torch.Tensor):
+        return gradient
+    return split_native(gradient) if gradient.is_complex() else gradient
 
 
 def _set_real(self: ComplexTensor, value: torch.Tensor) -> None:
@@ -167,7 +180,7 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
 def hermitian(self: ComplexTensor) -> ComplexTensor:
     if self.ndim == 2:
         return self.mH
-    return as_torch(torch.Tensor.H.__get__, self)  # type: ignore[attr-defined]
+    return as_torch(_H.__get__, self)
 
 
 def angle(input: ComplexTensor) -> torch.Tensor:
@@ -212,15 +225,16 @@ def _of_mixed(function: Function) -> Any:
     torch's products and their derivatives need tensors of one dtype.
     """
 
-    def implementation(*args: Any, **kwargs: object) -> Any:
-        places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
-        if all(args[i].is_complex() for i in places):
+    def implementation(*args: object, **kwargs: object) -> Any:
+        tensors = {i: x for i, x in enumerate(args) if isinstance(x, torch.Tensor)}
+        if all(x.is_complex() for x in tensors.values()):
             return as_torch(function, *args, **kwargs)
         sums: list[Any] = [None, None]
-        for choice in itertools.product(*(enumerate(real_tensors_of(args[i])) for i in places)):
+        parts = (enumerate(real_tensors_of(x)) for x in tensors.values())
+        for choice in itertools.product(*parts):
             # The factor of this term is i ** power: 1, i, -1, -i.
             power = sum(i for i, _ in choice)
-            chosen = dict(zip(places, (part for _, part in choice), strict=True))
+            chosen = dict(zip(tensors, (part for _, part in choice), strict=True))
             term = function(*(chosen.get(i, x) for i, x in enumerate(args)), **kwargs)
             term = -term if power % 4 >= 2 else term
             total = sums[power % 2]
@@ -270,7 +284,7 @@ def _of_numbers(
     and PyTorch-XLA, mix them with complex tensors in ways that do not work for ComplexTensors.
     """
 
-    def implementation(input: Any, other: Any, **kwargs: Any) -> Any:
+    def implementation(input: Any, other: Any, **kwargs: object) -> Any:
         if not kwargs and not is_in_place:
             operands = (other, input) if is_reflected else (input, other)
             result = _of_unfollowed(compute, *operands)
@@ -278,9 +292,9 @@ def _of_numbers(
                 return result
         if isinstance(input, ComplexTensor) and isinstance(other, ComplexTensor):
             return as_torch(function, input, other, **kwargs)
-        return with_one(input, other, kwargs)
+        return mixed(input, other, kwargs)
 
-    def with_one(input: Any, other: Any, kwargs: dict[str, Any]) -> Any:
+    def mixed(input: Any, other: Any, kwargs: NamedArguments) -> Any:
         if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
         else:
@@ -379,17 +393,17 @@ for _name, (_get, _set) in _ATTRIBUTES.items():
     _descriptor = getattr(torch.Tensor, _name)
     FUNCTIONS[_descriptor.__get__] = _get
     FUNCTIONS[_descriptor.__set__] = _set
-FUNCTIONS[torch.Tensor.data.__set__] = _set_data  # type: ignore[attr-defined]
+FUNCTIONS[_DATA.__set__] = _set_data
 FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
     private.remove_batch_dim: _unbatched,
     torch.Tensor.backward: _backward,
-    torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
+    _GRAD.__get__: _gradient,
     torch.autograd.backward: _backward_of,
     torch.autograd.grad: _gradients,
-    torch.Tensor.H.__get__: hermitian,  # type: ignore[attr-defined]
+    _H.__get__: hermitian,
     torch.angle: angle,
     torch.Tensor.angle: angle,
     # torch's implementations of these two write into parts or view them, so DTensors would gather.
@@ -417,9 +431,9 @@ for _name in _IN_PLACE.split():
     )
 
 
-def _collated(batch: list[ComplexTensor], *, collate_fn_map: object = None) -> ComplexTensor:
+def _collated(batch: list[torch.Tensor], *, collate_fn_map: object = None) -> torch.Tensor:
     # A DataLoader's process hands over a batch in shared memory.
-    z: Any = torch.stack(batch)  # type: ignore[arg-type]
+    z = torch.stack(batch)
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 
 

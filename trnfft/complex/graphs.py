@@ -17,7 +17,7 @@ import torch
 
 from trnfft.base import torch_private as private
 from trnfft.complex import table
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 
 
 def is_in_graph(part: torch.Tensor) -> bool:
@@ -25,7 +25,7 @@ def is_in_graph(part: torch.Tensor) -> bool:
     return isinstance(part, (private.FakeTensor, private.FunctionalTensor))
 
 
-def recorded_whole(operator: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def recorded_whole(operator: object, args: Arguments, kwargs: NamedArguments) -> Any:
     """Returns the result of an operator that make_fx records, or NotImplemented elsewhere.
 
     torch.compile and torch.export record the parts of complex tensors.
@@ -65,8 +65,8 @@ def recorded_as(name: str) -> Function:
                 return function(*inputs)
             return table.in_graph().recorded(name, function, *inputs)
 
-        private.keep_from_compiler(function.__code__)
-        private.keep_from_compiler(call.__code__)  # type: ignore[attr-defined]
+        private.keep_from_compiler(function)
+        private.keep_from_compiler(call)
         return call
 
     return decorate
@@ -79,7 +79,7 @@ def sources() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def with_storage(overload: private.OpOverload, args: tuple[Any, ...], results: object) -> Any:
+def with_storage(overload: private.OpOverload, args: Arguments, results: object) -> Any:
     """Returns the results of an operator in a graph, where views have the storage of an argument.
 
     From the storage torch.compile knows what it has to make again as a view of the argument. Only
@@ -87,10 +87,11 @@ def with_storage(overload: private.OpOverload, args: tuple[Any, ...], results: o
     """
     if not args or not getattr(args[0], "_is_argument", False) or not is_view(overload):
         return results
-    is_lazy = args[0].is_conj()
+    argument: Any = args[0]
+    is_lazy = argument.is_conj()
     for made in results if isinstance(results, (list, tuple)) else (results,):
         if hasattr(type(made), "_is_argument") and made.is_conj() == is_lazy:
-            private.functionalize_unsafe_set(made, args[0])
+            private.functionalize_unsafe_set(made, argument)
             made._is_argument = True
     return results
 
@@ -102,11 +103,11 @@ def is_view(overload: private.OpOverload) -> bool:
 
 def differ_in_name(part: torch.Tensor, stride: Sequence[int]) -> bool:
     """Whether strides differ only where no step is taken along them, which graphs do not keep."""
-    found = part.stride()
-    if found == tuple(stride):
+    of_part = part.stride()
+    if of_part == tuple(stride):
         return False
-    steps = zip(part.shape, found, stride, strict=True)
+    steps = zip(part.shape, of_part, stride, strict=True)
     return 0 in part.shape or all(size == 1 or a == b for size, a, b in steps)
 
 
-private.keep_from_compiler(recorded_whole.__code__)
+private.keep_from_compiler(recorded_whole)

@@ -13,11 +13,12 @@ import weakref
 from typing import Any
 
 import torch
+from torch.fx import Proxy
 
 from trnfft.base.torch_private import OpOverload, proxy_tensor, tree_leaves
 from trnfft.complex import parts
 from trnfft.complex.parts import _Join, _Split
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -74,7 +75,7 @@ def recorded(name: str, function: Function, *inputs: torch.Tensor) -> Any:
     return made
 
 
-def recorded_whole(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def recorded_whole(operator: OpOverload, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls an operator of complex tensors that make_fx does not know as tensors of its graph.
 
     make_fx leaves such an operator to the classes of its arguments, and would record what becomes
@@ -99,8 +100,9 @@ def note_joined(values: object) -> None:
     for z in _complex_tensors(values):
         real, imag = _proxy(z._real), _proxy(z._imag)
         if _proxy(z) is None and real is not None and imag is not None:
-            _note(z, _called(torch.ops.trnfft.join.default, real, imag))
-            proxy_tensor.set_proxy_slot(z, _tracer(), _Joined(z, _proxy(z)))
+            joined = _called(torch.ops.trnfft.join.default, real, imag)
+            _note(z, joined)
+            proxy_tensor.set_proxy_slot(z, _tracer(), _Joined(z, joined))
 
 
 def note_parts(*values: object) -> None:
@@ -118,7 +120,7 @@ class _Joined(proxy_tensor._ProxyTensor):
     Everything that the program wrote into the parts before is then in it, also for autograd.
     """
 
-    def __init__(self, z: ComplexTensor, joined: Any) -> None:
+    def __init__(self, z: ComplexTensor, joined: Proxy) -> None:
         self.whole, self.joined, self.constant = weakref.ref(z), joined, None
 
     @property
@@ -145,7 +147,7 @@ def _tracer() -> Any:
     return None if mode is None else mode.tracer
 
 
-def _proxy(x: torch.Tensor) -> Any:
+def _proxy(x: torch.Tensor) -> Proxy | None:
     tracer = _tracer()
     slot = None if tracer is None else proxy_tensor.get_proxy_slot(x, tracer, None)
     return None if slot is None else slot.proxy
@@ -155,6 +157,6 @@ def _called(operator: OpOverload, *proxies: object) -> Any:
     return _tracer().create_proxy("call_function", operator, proxies, {})
 
 
-def _note(x: torch.Tensor, proxy: Any) -> None:
+def _note(x: torch.Tensor, proxy: Proxy | None) -> None:
     if proxy is not None:
         proxy_tensor.track_tensor_tree(x, proxy, constant=None, tracer=_tracer())

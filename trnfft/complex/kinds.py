@@ -6,8 +6,6 @@ ComplexTensor everywhere. The other backends always return ComplexTensors, becau
 devices without complex storage, or stand in for such devices.
 """
 
-from typing import Any
-
 import torch
 
 from trnfft.base.devices import has_native
@@ -16,14 +14,14 @@ from trnfft.complex.parts import is_sharded, join, native_of, parts_of
 from trnfft.complex.tensor import ComplexTensor
 
 
-def is_native(*inputs: Any) -> bool:
+def is_native(*inputs: torch.Tensor) -> bool:
     """Whether complex results of these inputs are native; the first input is a tensor."""
     if any(isinstance(x, ComplexTensor) or is_sharded(x) for x in inputs):
         return False
     return has_native(inputs[0].device)
 
 
-def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: object) -> torch.Tensor:
+def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
     """Returns the complex tensor of two parts, of the kind that these inputs give.
 
     Nothing else may use the memory of the parts.
@@ -31,7 +29,7 @@ def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: object) -> torch.Te
     return native_of(real, imag) if is_native(*inputs) else join(real, imag)
 
 
-def of_kind(y: torch.Tensor, *inputs: object) -> torch.Tensor:
+def of_kind(y: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
     """Returns a result, as a native tensor where these inputs give native tensors."""
     return as_native(y) if isinstance(y, ComplexTensor) and is_native(*inputs) else y
 

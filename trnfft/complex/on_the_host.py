@@ -25,7 +25,7 @@ from trnfft.base.devices import COMPLEX_DEVICES, stores_complex
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_in_graph
 from trnfft.complex.parts import is_sharded, join, of_parts, parts_apart, parts_to_transform
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 
 aten = torch.ops.aten
@@ -44,8 +44,8 @@ _lock = threading.Lock()
 
 def on_the_host(
     function: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: Arguments,
+    kwargs: NamedArguments,
     device: torch.device,
 ) -> Any:
     """Calls a function of torch with native tensors on the CPU. Differentiable.
@@ -102,8 +102,8 @@ def _with_imaginary_part(x: torch.Tensor) -> torch.Tensor:
 def _computed(
     function: Function,
     name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: Arguments,
+    kwargs: NamedArguments,
     device: torch.device,
     made: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> Any:

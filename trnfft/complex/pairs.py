@@ -34,7 +34,7 @@ from trnfft.complex.graphs import (
     with_storage,
 )
 from trnfft.complex.parts import TAKING_PARTS, is_vectorized, not_vectorized
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -200,7 +200,10 @@ class RealPairs(torch.Tensor):
 
     @staticmethod
     def __tensor_unflatten__(
-        parts: dict[str, torch.Tensor], context: Any, size: Sequence[int], stride: Sequence[int]
+        parts: dict[str, torch.Tensor],
+        context: tuple[View, ...],
+        size: Sequence[int],
+        stride: Sequence[int],
     ) -> RealPairs:
         made = RealPairs(parts["_real"], parts["_imag"], *context)
         made._is_argument = is_in_graph(made._real)
@@ -211,8 +214,8 @@ class RealPairs(torch.Tensor):
         cls,
         func: private.OpOverload,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: Arguments = (),
+        kwargs: NamedArguments | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if private.len_torch_dispatch_stack():
@@ -228,9 +231,9 @@ class RealPairs(torch.Tensor):
         return with_storage(func, args, _dispatched(func, args, kwargs))
 
 
-def _dispatched(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _dispatched(func: private.OpOverload, args: Arguments, kwargs: NamedArguments) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
-    pairs = args[0]
+    pairs: Any = args[0]
     is_forward = is_vectorized() and private.is_forward_mode()
     if is_forward and isinstance(pairs, RealPairs) and written_by(func):
         raise not_vectorized(f"{func} of parts in forward mode")
@@ -251,7 +254,7 @@ def _dispatched(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[st
             return aten.view.default(part, part.shape)
         return aten.alias.default(part)  # for which no DTensor exchanges numbers
     if is_view(func) and isinstance(pairs, RealPairs):
-        return _viewed(func, args, kwargs)
+        return _viewed(func, pairs, args[1:], kwargs)
     if func.overloadpacket.__name__.startswith("_foreach_"):
         return each_of_lists(func, *args, **kwargs)
     if func.namespace == "c10d":
@@ -275,7 +278,7 @@ class View(NamedTuple):
     """An operator that makes a view; of several views, the one at an index."""
 
     func: Any
-    args: tuple[Any, ...]
+    args: Arguments
     kwargs: tuple[tuple[str, Any], ...]
     position: int | None = None
 
@@ -313,18 +316,17 @@ def _offset(real: torch.Tensor) -> Any:
 
 def _counted_from_here(
     pairs: RealPairs, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> list[Any]:
+) -> tuple[Any, ...]:
     """Returns arguments of as_strided for numbers whose storage begins with the first part's."""
     offset = pairs.storage_offset() if storage_offset is None else storage_offset
-    return [size, stride, offset - _offset(pairs._real)]
+    return size, stride, offset - _offset(pairs._real)
 
 
-def _viewed(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _viewed(func: Function, pairs: RealPairs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns pairs seen through one more view, or a list of such pairs."""
-    pairs, *rest = args
     options = tuple(kwargs.items())
     if func == aten.as_strided.default:
-        rest = _counted_from_here(pairs, *rest, **kwargs)
+        args = _counted_from_here(pairs, *args, **kwargs)
         options = ()
     if func == aten.view_as_complex.default:
         raise NotImplementedError(
@@ -332,10 +334,10 @@ def _viewed(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             "torch.view_as_real made itself; write torch.view_as_complex(x.clone())"
         )
     shown_before = _shown(_layout(pairs._real), pairs._views)
-    result = func(shown_before, *rest, **dict(options))
+    result = func(shown_before, *args, **dict(options))
 
     def seen(position: int | None) -> RealPairs:
-        view = View(func, tuple(rest), options, position)
+        view = View(func, args, options, position)
         return RealPairs(pairs._real, pairs._imag, *pairs._views, view)
 
     if isinstance(result, torch.Tensor):
@@ -343,7 +345,7 @@ def _viewed(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return type(result)(map(seen, range(len(result))))
 
 
-def _by_copies(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _by_copies(func: private.OpOverload, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls the operator on copies, and writes its changes in place into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
     written = private.tree_leaves([named[name] for name in written_by(func) if name in named])
@@ -369,7 +371,7 @@ def _by_copies(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str
 
 
 # torch calls this function wherever it makes views again.
-private.keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
+private.keep_from_compiler(RealPairs.__torch_dispatch__)
 
 
 @implements(aten.view_as_real.default)

@@ -24,9 +24,9 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
-from torch.autograd.function import FunctionCtx
 
 from trnfft.base import torch_private as private
+from trnfft.base.autograd_types import BatchInfo, Context, InDims
 from trnfft.complex import table
 from trnfft.complex.given_parts import COMPLEX_DTYPES, PART_DTYPES, check_layout, check_part_fits
 from trnfft.complex.graphs import recorded_as
@@ -149,7 +149,7 @@ def described(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def is_sharded(x: torch.Tensor) -> bool:
+def is_sharded(x: object) -> bool:
     """Returns whether a tensor is a DTensor, or a ComplexTensor whose parts are DTensors."""
     # A caller that has a DTensor has imported the whole module; another thread may be importing it.
     kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
@@ -444,11 +444,11 @@ class _Join(torch.autograd.Function):
         return _joined(real, imag)
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
+    def setup_context(ctx: Context, inputs: object, output: object) -> None:
         ctx.set_materialize_grads(False)  # compiled code passes None where nothing depends on it
 
     @staticmethod
-    def backward(ctx: FunctionCtx, gradient: torch.Tensor | None) -> Any:
+    def backward(ctx: Context, gradient: torch.Tensor | None) -> Any:
         return (None, None) if gradient is None else parts_to_transform(gradient)
 
 
@@ -457,13 +457,13 @@ def _eagerly(joined: Function) -> Any:
 
     class JoinEagerly(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: FunctionCtx, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        def forward(ctx: Context, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
             ctx.set_materialize_grads(False)
             return joined(real, imag)
 
         backward = _Join.backward
 
-    private.keep_from_compiler(JoinEagerly.forward.__code__)
+    private.keep_from_compiler(JoinEagerly.forward)
     return JoinEagerly
 
 
@@ -478,14 +478,15 @@ class _Split(torch.autograd.Function):
         return _views_of_parts(z)
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
+    def setup_context(ctx: Context, inputs: object, output: object) -> None:
         ctx.set_materialize_grads(False)  # materialised gradients are not DTensors
 
     @staticmethod
-    def backward(ctx: FunctionCtx, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
-        if real is None and imag is None:
-            return None
-        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
+    def backward(ctx: Context, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
+        if real is None:
+            if imag is None:
+                return None
+            real = torch.zeros_like(imag)
         return join(real, torch.zeros_like(real) if imag is None else imag)
 
 
@@ -493,7 +494,7 @@ class _Parts(torch.autograd.Function):
     """`_Split` in a form that torch calls in half the time, but cannot transform."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(ctx: Context, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
         return _views_of_parts(z)
 
@@ -504,7 +505,7 @@ class _PartsToTransform(torch.autograd.Function):
     """`_Parts` without views of the whole."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(ctx: Context, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
         return z._real.detach(), -z._imag if is_conjugate(z) else z._imag.detach()
 
@@ -515,11 +516,11 @@ class _Pairs(torch.autograd.Function):
     """torch.view_as_real of a ComplexTensor, whose gradient is a ComplexTensor."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, z: ComplexTensor) -> torch.Tensor:
+    def forward(ctx: Context, z: ComplexTensor) -> torch.Tensor:
         return _pairs(z)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, gradient: torch.Tensor) -> ComplexTensor:
+    def backward(ctx: Context, gradient: torch.Tensor) -> ComplexTensor:
         return join(gradient.select(-1, 0), gradient.select(-1, 1))  # the parts, of batched pairs
 
 
@@ -536,21 +537,21 @@ for _function in (
     _PartsToTransform.forward,
     _Pairs.forward,
 ):
-    private.keep_from_compiler(_function.__code__)
+    private.keep_from_compiler(_function)
 
 
 # The methods that forward mode and torch.func need, which torch.compile does not accept.
 class _JoinUnderTransforms(_Join):
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
+    def setup_context(ctx: Context, inputs: object, output: object) -> None:
         """Does nothing, so that missing tangents are zeros."""
 
     @staticmethod
-    def jvp(ctx: FunctionCtx, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    def jvp(ctx: Context, real: torch.Tensor, imag: torch.Tensor) -> Any:
         return join(real, imag)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    def vmap(info: BatchInfo, in_dims: InDims, real: torch.Tensor, imag: torch.Tensor) -> Any:
         parts = [
             part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
             for part, dim in zip((real, imag), in_dims, strict=True)
@@ -560,13 +561,13 @@ class _JoinUnderTransforms(_Join):
 
 class _PartsUnderTransforms(_Split):
     @staticmethod
-    def jvp(ctx: FunctionCtx, z: torch.Tensor) -> Any:
+    def jvp(ctx: Context, z: torch.Tensor) -> Any:
         if private.is_legacy_batchedtensor(z):  # not a class, so without views
             raise not_vectorized("the forward mode of torch.view_as_complex")
         return parts_of(z)
 
     @staticmethod
-    def vmap(info: object, in_dims: Any, z: torch.Tensor) -> Any:
+    def vmap(info: object, in_dims: tuple[int], z: torch.Tensor) -> Any:
         return parts_of(z.movedim(in_dims[0], 0)), (0, 0)
 
 
@@ -574,5 +575,5 @@ table.join, table.copied, table.split = join, _copied, split_argument
 table.parts_of, table.parts_to_transform = parts_of, parts_to_transform
 table.of_parts, table.wrapped, table.with_conjugation = of_parts, wrapped, with_conjugation
 table.is_sharded = is_sharded
-private.keep_from_compiler(wrapped.__code__)
-private.keep_from_compiler(of_parts.__code__)
+private.keep_from_compiler(wrapped)
+private.keep_from_compiler(of_parts)

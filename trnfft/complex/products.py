@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from trnfft.base.autograd_types import Gradients
 from trnfft.base.torch_private import DisableTorchFunctionSubclass, OpOverload
 from trnfft.complex.arithmetic import add, mul
 from trnfft.complex.dispatch import TABLE, Argument, Parts, aten, both, implements, joined, split
@@ -92,11 +93,16 @@ def bilinear_layer(
 FUNCTIONS[torch.nn.functional.bilinear] = FUNCTIONS[torch.bilinear] = bilinear_layer
 
 
-def _added_product(product: Any) -> Any:
+def _added_product(product: Real) -> Any:
     """Returns an implementation of beta self + alpha product(x, y)."""
 
     def implementation(
-        self: Any, x: object, y: object, *, beta: object = 1, alpha: complex = 1
+        self: torch.Tensor,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        *,
+        beta: object = 1,
+        alpha: complex = 1,
     ) -> Any:
         is_real = not isinstance(x, ComplexTensor) and not isinstance(y, ComplexTensor)
         scaled = product(x, y) if is_real else bilinear(product, x, y)
@@ -137,21 +143,27 @@ def convolution_backward(
     input: object,
     weight: object,
     bias_sizes: Sequence[int] | None,
-    *arguments: Any,
-) -> tuple[Any, Any, Any]:
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Gradients:
     """Computes gradients by convolutions: of input by conj(weight), of weight by conj(input)."""
-    *arguments, mask = arguments  # type: ignore[assignment]
+    settings = stride, padding, dilation, transposed, output_padding, groups
 
     def of(which: int, g: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         wanted = [which == i for i in range(3)]
         x, w = (split(input)[0], other) if which == 0 else (other, split(weight)[0])
-        return aten.convolution_backward(g, x, w, bias_sizes, *arguments, wanted)[which]
+        return aten.convolution_backward(g, x, w, bias_sizes, *settings, wanted)[which]
 
-    gradients: list[Any] = [None, None, None]
+    gradients: list[torch.Tensor | None] = [None, None, None]
     for which, other in ((0, weight), (1, input)):
-        if mask[which]:
+        if output_mask[which]:
             other = conj(other) if isinstance(other, ComplexTensor) else other
             gradients[which] = bilinear(functools.partial(of, which), grad_output, other)
-    if mask[2]:
+    if output_mask[2]:
         gradients[2] = grad_output.sum([0, *range(2, grad_output.ndim)])
     return tuple(gradients)

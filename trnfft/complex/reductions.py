@@ -26,8 +26,14 @@ from trnfft.complex.tensor import ComplexTensor
 
 
 @implements(aten.prod.default, aten.prod.dim_int)
-def prod(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
-    return joined(*complex_prod(both(self), *args, **kwargs))
+def prod(
+    self: ComplexTensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> ComplexTensor:
+    return joined(*complex_prod(both(self), dim, keepdim, dtype=dtype))
 
 
 def complex_prod(
@@ -168,7 +174,7 @@ def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
 
 
 @implements(aten.logsumexp.default)
-def logsumexp(self: ComplexTensor, dim: Any, keepdim: bool = False) -> ComplexTensor:
+def logsumexp(self: ComplexTensor, dim: list[int], keepdim: bool = False) -> ComplexTensor:
     if not self.numel():
         empty = self._real.sum(dim, keepdim)
         return joined(torch.full_like(empty, -math.inf), torch.zeros_like(empty))

@@ -7,12 +7,12 @@ it refuses them, it is asked for real tensors on device meta, which computes not
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 
 from trnfft.base import torch_private as private
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 
 aten = torch.ops.aten
 
@@ -29,34 +29,32 @@ def refusing(error: type[Exception], message: str) -> Function:
 
 
 def refusal(
-    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    overload: private.OpOverload, args: Arguments, kwargs: NamedArguments
 ) -> NotImplementedError:
     """Returns the error for a call of an operator with ComplexTensors."""
     error = f"{overload} has no implementation for ComplexTensor"
     allowed = "allowed are the operators of docs/complex_operators.md"
-    found = _asked(overload, args, kwargs)
-    if found is None:
+    reason = _asked(overload, args, kwargs)
+    if reason is None:
         return NotImplementedError(f"{error}, {allowed}")
-    if not found:
+    if not reason:
         return NotImplementedError(
             f"{error}, {allowed}; call it on a native tensor: x.cpu().to_complex()"
         )
     return NotImplementedError(
-        f"{error}, and torch has it for real numbers only: {found}; call it on real tensors, such "
+        f"{error}, and torch has it for real numbers only: {reason}; call it on real tensors, such "
         f"as x.real, x.imag or x.abs()"
     )
 
 
 def is_for_real_numbers(
-    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    overload: private.OpOverload, args: Arguments, kwargs: NamedArguments
 ) -> bool:
     """Returns whether torch refuses these arguments because of their complex numbers."""
     return bool(_asked(overload, args, kwargs))
 
 
-def _asked(
-    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> str | None:
+def _asked(overload: private.OpOverload, args: Arguments, kwargs: NamedArguments) -> str | None:
     """Returns torch's error because of complex numbers, "" for none, and None if that is open."""
     if overload.namespace != "aten":  # others may launch kernels, or do anything
         return None
@@ -80,8 +78,8 @@ def _asked(
 
 def _error_of(
     overload: private.OpOverload,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: Arguments,
+    kwargs: NamedArguments,
     dtype: torch.dtype,
     device: str,
     is_large: bool,

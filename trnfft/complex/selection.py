@@ -23,8 +23,10 @@ from trnfft.complex.tensor import ComplexTensor
 
 
 @implements(*overloads_of("where"))
-def where(condition: Any, self: Any = None, other: Any = None) -> Any:
-    if self is None:
+def where(
+    condition: torch.Tensor, self: Argument | None = None, other: Argument | None = None
+) -> Any:
+    if self is None or other is None:
         return list(torch.nonzero(is_nonzero(condition), as_tuple=True))
     return joined(*chosen(condition, self, other))
 
@@ -124,10 +126,11 @@ def index_put(
 
 @implements(aten.index_put_.default, aten._index_put_impl_.default)
 def index_put_(
-    self: torch.Tensor, indices: Sequence[torch.Tensor | None], values: Any, *options: bool
+    self: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, *options: bool
 ) -> torch.Tensor:
     if not isinstance(self, ComplexTensor):
-        values = values.to_complex() if self.is_complex() else values
+        if self.is_complex() and isinstance(values, ComplexTensor):
+            values = values.to_complex()
         return aten._index_put_impl_(self, indices, values, *options)
     for part, value in zip((self._real, self._imag), both(values), strict=True):
         aten._index_put_impl_(part, indices, value, *options)
@@ -142,7 +145,7 @@ def native_dropout(
     return joined(input._real * factor, input._imag * factor), mask
 
 
-def is_nonzero(x: Any) -> torch.Tensor:
+def is_nonzero(x: object) -> Any:
     """Returns which numbers are not zero."""
     if not isinstance(x, ComplexTensor):
         return x != 0
@@ -155,7 +158,7 @@ def _of_nonzero(function: Function, count: int) -> Any:
     count: how many arguments are numbers.
     """
 
-    def implementation(*args: Any, **kwargs: object) -> Any:
+    def implementation(*args: object, **kwargs: object) -> Any:
         return function(*map(is_nonzero, args[:count]), *args[count:], **kwargs)
 
     return implementation

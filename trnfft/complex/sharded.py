@@ -25,13 +25,13 @@ def is_split_over_devices(x: torch.Tensor | ComplexTensor, dim: int) -> bool:
     )
 
 
-def summed(x: Any) -> Any:
+def summed(x: torch.Tensor) -> torch.Tensor:
     """Returns the tensor; for a DTensor, with its pending sums carried out."""
     if not is_sharded(x):
         return x
     from trnfft.complex import dtensor  # here, as it loads DTensor
 
-    return dtensor.without_partial(x)
+    return dtensor.without_partial(x) if dtensor.is_pending(x) else x
 
 
 def like_copies(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -42,9 +42,8 @@ def like_copies(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     if not is_sharded(x):
         return x
     placed: Any = x
-    if not is_sharded(like):
-        return placed.full_tensor()
-    return placed.redistribute(like.device_mesh, like.placements)  # type: ignore[attr-defined]
+    placement = placement_of(like)
+    return placed.full_tensor() if placement is None else placed.redistribute(*placement)
 
 
 def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:

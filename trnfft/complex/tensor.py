@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import DTypeLike
 
 from trnfft.base import torch_private as private
 from trnfft.complex import table
@@ -38,6 +39,7 @@ from trnfft.complex.graphs import (
     sources,
     with_storage,
 )
+from trnfft.complex.table import Arguments, NamedArguments
 
 # the attributes of every ComplexTensor
 _OWN = ("_real", "_imag", "_is_lazy", "_traced", "_is_argument")
@@ -210,7 +212,7 @@ class ComplexTensor(torch.Tensor):
         array.real, array.imag = real, imag
         return array
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("argument 'copy' is False, but joining two parts has to copy them")
         array = self.numpy()
@@ -256,8 +258,8 @@ class ComplexTensor(torch.Tensor):
         cls,
         func: object,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: Arguments = (),
+        kwargs: NamedArguments | None = None,
     ) -> Any:
         """Calls a function of torch, above autograd."""
         return table.called(func, args, kwargs or {})
@@ -267,8 +269,8 @@ class ComplexTensor(torch.Tensor):
         cls,
         func: private.OpOverload,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: Arguments = (),
+        kwargs: NamedArguments | None = None,
     ) -> Any:
         """Calls an operator of ATen, below autograd."""
         if torch.jit.is_tracing():
@@ -348,7 +350,7 @@ class ComplexTensor(torch.Tensor):
                 copied.grad = self.grad.__deepcopy__(memo)
         return memo[id(self)]
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> dict[str, object]:
         return {name: x for name, x in self.__dict__.items() if name not in _OWN}
 
     # Description
@@ -391,17 +393,18 @@ class ComplexTensor(torch.Tensor):
 
     def to_local(self, **options: object) -> ComplexTensor:
         """Returns the shard that this device holds, as DTensor.to_local. Differentiable."""
-        return table.join(*(part.to_local(**options) for part in table.parts_of(self)))  # type: ignore[attr-defined]
+        return table.join(*(part.to_local(**options) for part in self._dtensors()))
 
     def full_tensor(self, **options: object) -> ComplexTensor:
         """Returns the whole tensor on every device, as DTensor.full_tensor. Differentiable."""
-        return table.join(*(part.full_tensor(**options) for part in table.parts_of(self)))  # type: ignore[attr-defined]
+        return table.join(*(part.full_tensor(**options) for part in self._dtensors()))
 
     def redistribute(self, *arguments: object, **options: object) -> ComplexTensor:
         """Returns the tensor split in another way, as DTensor.redistribute. Differentiable."""
-        return table.join(
-            *(part.redistribute(*arguments, **options) for part in table.parts_of(self))  # type: ignore[attr-defined]
-        )
+        return table.join(*(part.redistribute(*arguments, **options) for part in self._dtensors()))
+
+    def _dtensors(self) -> tuple[Any, ...]:
+        return table.parts_of(self)
 
     # Memory
 
@@ -415,9 +418,9 @@ class ComplexTensor(torch.Tensor):
         """Returns whether processes share the memory of both parts."""
         return self._real.is_shared() and self._imag.is_shared()
 
-    def is_pinned(self, *args: Any, **kwargs: Any) -> bool:
+    def is_pinned(self, device: torch.device | str | int | None = None) -> bool:
         """Returns whether both parts are in pinned memory."""
-        return all(part.is_pinned(*args, **kwargs) for part in (self._real, self._imag))
+        return all(part.is_pinned(device) for part in (self._real, self._imag))
 
 
 def _rebuilt(
@@ -425,7 +428,7 @@ def _rebuilt(
     imag: torch.Tensor,
     requires_grad: bool,
     is_parameter: bool,
-    attributes: dict[str, Any] | None = None,
+    attributes: dict[str, object] | None = None,
     is_lazy: bool = False,
 ) -> ComplexTensor:
     """Returns the ComplexTensor that a file describes, with checks.
@@ -445,4 +448,4 @@ def _rebuilt(
 torch.serialization.add_safe_globals([ComplexTensor, _rebuilt])
 
 for _method in (ComplexTensor.__torch_function__, ComplexTensor.__torch_dispatch__):
-    private.keep_from_compiler(_method.__func__.__code__)  # type: ignore[attr-defined]
+    private.keep_from_compiler(_method)

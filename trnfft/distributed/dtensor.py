@@ -9,6 +9,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate
 
+from trnfft.base.autograd_types import Context
 from trnfft.base.torch_private import functional_collectives
 from trnfft.complex.dtensor import local_of, replicated, summed_placements, without_partial
 from trnfft.complex.parts import join, parts_of
@@ -78,12 +79,12 @@ class _Copy(torch.autograd.Function):
     """The tensor itself, whose gradient is the sum along dimensions of the mesh."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
+    def forward(ctx: Context, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
         ctx.mesh, ctx.split = mesh, split
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+    def backward(ctx: Context, grad: torch.Tensor) -> Any:
         return _Sum.apply(grad, ctx.mesh, ctx.split), None, None
 
 
@@ -91,7 +92,7 @@ class _Sum(torch.autograd.Function):
     """The derivative of `_Copy`, which is the derivative of `_Sum` in turn."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
+    def forward(ctx: Context, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
         ctx.mesh, ctx.split = mesh, split
         for along in split:
             group = mesh.get_group(along)
@@ -102,5 +103,5 @@ class _Sum(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+    def backward(ctx: Context, grad: torch.Tensor) -> Any:
         return _Copy.apply(grad, ctx.mesh, ctx.split), None, None

@@ -190,16 +190,16 @@ def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:
 
 def _placements(given: object) -> tuple[Placement, ...]:
     """Returns the argument `out_placements` as a tuple."""
-    found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-    for placement in found:
+    placements = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    for placement in placements:
         if not isinstance(placement, Placement):
             raise TypeError(
                 f"argument 'out_placements' has {placement!r}, allowed are Shard and Replicate of "
                 f"torch.distributed.tensor"
             )
-    if not found:
+    if not placements:
         raise RuntimeError(
             "argument 'out_placements' is empty, allowed is one placement for each dimension of "
             "the mesh"
         )
-    return found
+    return placements

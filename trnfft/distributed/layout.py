@@ -99,11 +99,11 @@ class Layout:
 
     def placements(self) -> tuple[Placement, ...]:
         """Returns the placements of DTensor, for owners that are sorted in each dimension."""
-        found: list[Placement] = [Replicate()] * len(self.mesh)
+        placements: list[Placement] = [Replicate()] * len(self.mesh)
         for dim, owners in enumerate(self.owners):
             for owner in owners:
-                found[owner] = Shard(dim)
-        return tuple(found)
+                placements[owner] = Shard(dim)
+        return tuple(placements)
 
 
 def layout_of(

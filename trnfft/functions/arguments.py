@@ -7,7 +7,7 @@ types of errors as the functions of torch that they follow, so some checks are g
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TypeGuard
 
 import torch
 
@@ -58,20 +58,20 @@ def integer(name: str, value: object) -> int:
     return number
 
 
-def integers(name: str, values: Any) -> tuple[int, ...]:
+def integers(name: str, values: object) -> tuple[int, ...]:
     """Returns the ints of an argument that is one int or several, as many as dimensions can be."""
     if not are_several(values):
         return (integer(name, values),)
-    found = tuple(integer(name, value) for value in islice(values, MOST_DIMENSIONS + 1))
-    if len(found) > MOST_DIMENSIONS:  # an iterable may be endless
+    ints = tuple(integer(name, value) for value in islice(values, MOST_DIMENSIONS + 1))
+    if len(ints) > MOST_DIMENSIONS:  # an iterable may be endless
         raise RuntimeError(
             f"argument '{name}' has more than {MOST_DIMENSIONS} numbers, allowed are at most as "
             f"many as a tensor has dimensions"
         )
-    return found
+    return ints
 
 
-def are_several(values: object) -> bool:
+def are_several(values: object) -> TypeGuard[Iterable[object]]:
     """Whether an argument is a collection of values, which may hold one value or none."""
     is_iterable = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
     return is_iterable and getattr(values, "ndim", 1) > 0
@@ -117,10 +117,10 @@ def dimensions(
             f"argument 's' has {len(lengths)} lengths and argument '{name}' {len(chosen)} "
             f"dimensions; give as many lengths as dimensions"
         )
-    found = tuple(dimension(name, dim, ndim) for dim in chosen)
-    if len(set(found)) != len(found):
+    axes = tuple(dimension(name, dim, ndim) for dim in chosen)
+    if len(set(axes)) != len(axes):
         raise RuntimeError(f"argument '{name}' is {chosen}, the dimensions must be distinct")
-    return found
+    return axes
 
 
 def normalization(norm: str | None, name: str = "norm") -> str:
@@ -153,8 +153,8 @@ def check_sizes(name: str, sizes: int | Iterable[int], dimensions: int, least: i
             f"argument '{name}' is of type {type(sizes).__name__}, which can be read once only, "
             f"allowed is an int or a tuple of {dimensions}; convert it with tuple()"
         )
-    found = integers(name, sizes)
-    if are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
+    ints = integers(name, sizes)
+    if are_several(sizes) and len(ints) != dimensions or min(ints, default=0) < least:
         raise ValueError(
             f"argument '{name}' is {shown(sizes)}, allowed is an int or a tuple of {dimensions}, "
             f"each {least} or more"

@@ -56,7 +56,7 @@ PADDINGS = ("zero", "mirror")
 MOST_PIXELS = 2**29  # of a picture
 
 Size = tuple[int, int]
-Turned = TypeVar("Turned", torch.Tensor, ComplexTensor)
+Transposed = TypeVar("Transposed", torch.Tensor, ComplexTensor)
 
 
 def bloom(
@@ -155,7 +155,7 @@ class BloomFilter:
         self._lay_out(size)
         # [..., M, N/2 + 1] for transforms of N points first, then of M.
         self._spectrum = _centred_spectrum(
-            self._turned(psf.to(computed_dtype(psf.dtype))), self._padded
+            self._transposed(psf.to(computed_dtype(psf.dtype))), self._padded
         )
 
     def __call__(self, image: torch.Tensor, strength: float = 1.0) -> torch.Tensor:
@@ -176,12 +176,12 @@ class BloomFilter:
         if is_sharded(image):
             along = (-2, -1) if self.channels is None else (-3, -2, -1)
             return of_shards(self._of_shard, image, along, self._spectrum, strength)
-        x = self._turned(image.to(computed_dtype(image.dtype)))
+        x = self._transposed(image.to(computed_dtype(image.dtype)))
         if has_kernels(operand_of(x)) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
-                return self._turned(self._launched(x, strength)).contiguous().to(image.dtype)
+                return self._transposed(self._launched(x, strength)).contiguous().to(image.dtype)
         spectrum = _mixed(with_parts_in(self._spectrum, x.dtype), strength)
-        return self._turned(self._convolved(x, spectrum)).contiguous().to(image.dtype)
+        return self._transposed(self._convolved(x, spectrum)).contiguous().to(image.dtype)
 
     def resampled(self, size: Sequence[int]) -> "BloomFilter":
         """Returns this filter for another size of pictures, as an approximation with no transform.
@@ -199,10 +199,10 @@ class BloomFilter:
         """
         other = copy.copy(self)
         other._lay_out(size)
-        full = self._turned(_full(self._spectrum))
+        full = self._transposed(_full(self._spectrum))
         for dim, padded in zip((-2, -1), other.padded_size, strict=True):
             full = _interpolated(full, dim, padded)
-        half = other._turned(full)[..., : other._padded[1] // 2 + 1]
+        half = other._transposed(full)[..., : other._padded[1] // 2 + 1]
         other._spectrum = each_part(torch.Tensor.contiguous, half)
         return other
 
@@ -240,10 +240,10 @@ class BloomFilter:
         from trnfft.planner.lengths import plan_images  # imported here: it loads the kernels
 
         plan = plan_images(self.size, (least[0], least[1]))
-        turned = plan.kind.held != self.size
-        self.order = "columns" if turned else "rows"
+        is_transposed = plan.kind.held != self.size
+        self.order = "columns" if is_transposed else "rows"
         m, n = plan.kind.lengths
-        self.padded_size = (n, m) if turned else (m, n)
+        self.padded_size = (n, m) if is_transposed else (m, n)
 
     def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:
         """Returns `_convolved`, computed by one kernel. NotImplementedError where none exists."""
@@ -259,7 +259,7 @@ class BloomFilter:
             x = _mirror_padded(_mirror_padded(x, -1, n, taps[1]), -2, m, taps[0])
         return convolve_images(x, _mixed(ordered, strength), (m, n), kept)
 
-    def _turned(self, x: Turned) -> Turned:
+    def _transposed(self, x: Transposed) -> Transposed:
         """Returns x with its axes exchanged where columns are transformed first, or back again."""
         return x if self.order == "rows" else x.mT
 

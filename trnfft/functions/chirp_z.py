@@ -27,10 +27,9 @@ import cmath
 import math
 import numbers
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
@@ -176,13 +175,15 @@ def _around_the_circle(x: torch.Tensor, m: int, a: complex) -> torch.Tensor:
     if a != 1:
         powers = tables_like(x.real, _powers, n, a, torch.finfo(x.real.dtype).max)
         x = made_of(*powers, x) * x
-    turns = -(-n // m)
-    if turns > 1:
-        x = lengthened(x, -1, turns * m).reshape(*x.shape[:-1], turns, m).sum(-2)
+    rounds = -(-n // m)
+    if rounds > 1:
+        x = lengthened(x, -1, rounds * m).reshape(*x.shape[:-1], rounds, m).sum(-2)
     return fft(x, m)
 
 
-def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> torch.Tensor:
+def _convolved(
+    x: torch.Tensor, m: int, make: Callable[..., list[np.ndarray]], *arguments: Hashable
+) -> torch.Tensor:
     """Returns X along the last dimension, computed with the tables that `make` returns."""
     n = x.shape[-1]
     length = fast_length(n + m - 1, x.device)
@@ -191,7 +192,7 @@ def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> torch.Tensor:
     return ifft(fft(before * x, length) * spectrum)[..., :m] * after
 
 
-def _range(fn: Any) -> tuple[float, float]:
+def _range(fn: object) -> tuple[float, float]:
     """Returns the first and the second end of the range of frequencies."""
     if isinstance(fn, torch.Tensor):
         fn = fn[:3] if fn.ndim else fn  # three numbers are enough to refuse the rest
@@ -254,8 +255,8 @@ def _spiral(
     return tables
 
 
-def _check_largest(a: complex, n: int, found: float, largest: float) -> None:
-    if not found <= largest:
+def _check_largest(a: complex, n: int, largest_power: float, largest: float) -> None:
+    if not largest_power <= largest:
         raise ValueError(
             f"argument 'a' is {a}, whose powers up to a^(-{n - 1}) are beyond the range of the "
             f"dtype, {largest:.1e}; use fewer numbers, a larger absolute value, or float64"

@@ -298,8 +298,8 @@ def _wrapped(x: torch.Tensor, h: torch.Tensor, axes: list[int], kept: Kept) -> A
     """Returns the convolution of x, continued periodically, with h wound onto circles of x."""
     sizes = [x.shape[dim] for dim in axes]
     for dim, size in zip(axes, sizes, strict=True):
-        turns = -(-h.shape[dim] // size)
-        h = _blocks(h, dim, size).sum(dim) if turns > 1 else h
+        blocks = -(-h.shape[dim] // size)
+        h = _blocks(h, dim, size).sum(dim) if blocks > 1 else h
     y = _circular(x, h, axes, sizes)
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = periodic(y, start, stop, dim)
@@ -310,8 +310,8 @@ def periodic(x: torch.Tensor, start: int, stop: int, dim: int) -> Any:
     """Returns the numbers from `start` to `stop` of x continued periodically along a dimension."""
     first = start % x.shape[dim]
     last = first + stop - start
-    turns = -(-last // x.shape[dim])
-    repeated = torch.cat([x] * turns, dim) if turns > 1 else x
+    repeats = -(-last // x.shape[dim])
+    repeated = torch.cat([x] * repeats, dim) if repeats > 1 else x
     return repeated.narrow(dim, first, last - first)
 
 
@@ -358,7 +358,9 @@ def kept_of(mode: str, x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> Kep
     return kept
 
 
-def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, Any, list[int]]:
+def operands(
+    input: Input, filter: Input, mode: str, dims: int | Iterable[int] | None
+) -> tuple[Any, Any, list[int]]:
     """Returns both operands in one dtype, and the dimensions counted from 0.
 
     For "valid", the longer operand comes first.

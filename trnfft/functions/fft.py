@@ -52,7 +52,7 @@ from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.complex.dispatch import implements
 from trnfft.complex.parts import is_followed, is_sharded, of_parts, parts_apart, stored_parts
-from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
     NORMS,
@@ -755,7 +755,7 @@ def _is_planned(order: str) -> bool:
     return order == "planned"
 
 
-def _written(result: torch.Tensor, out: Any) -> Any:
+def _written(result: torch.Tensor, out: Any) -> torch.Tensor:
     """Returns `out` with the result in it."""
     check_tensor("out", out)
     if out.is_complex() != result.is_complex() or is_sharded(out) != is_sharded(result):
@@ -781,9 +781,7 @@ def _written(result: torch.Tensor, out: Any) -> Any:
 _OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
 
 
-def _with_names_of_torch(
-    function: Callable[..., Any], of_torch: Callable[..., Any]
-) -> Callable[..., Any]:
+def _with_names_of_torch(function: Function, of_torch: Function) -> Function:
     """Returns a transform that accepts all that torch's transform accepts.
 
     These are torch's other argument names, a native `out`, and objects that are no tensors and have

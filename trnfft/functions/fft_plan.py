@@ -85,7 +85,7 @@ class FftPlan:
         self,
         title: str,
         like: Input,
-        transform: tuple[Callable[[Any], Any], str, str],
+        transform: tuple[Callable[[torch.Tensor], torch.Tensor], str, str],
         steps: tuple[tuple[Step, ...], ...] = ((), (), ()),
     ) -> None:
         self.title = title
@@ -133,7 +133,7 @@ class FftPlan:
             more += f"; in one launch with {', '.join(map(repr, self.in_launch))}"
         return f"<{self.title} of {_words(self)}{more}; {settings}>"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FftPlan:
+    def __deepcopy__(self, memo: dict[int, object]) -> FftPlan:
         return self  # nothing in it changes
 
     def __reduce__(self) -> NoReturn:
@@ -263,7 +263,7 @@ def _with_steps(
     def run(x: torch.Tensor) -> Any:
         return applied(after, transform(applied(before, x, dim)), dim)
 
-    whole: Callable[[Any], Any] = run
+    whole: Callable[[torch.Tensor], torch.Tensor] = run
     inside: tuple[Step, ...] = ()
     points = inner.like.numel()
     is_able = named(backend).has_kernels and precision == "fast"
@@ -271,18 +271,18 @@ def _with_steps(
     if is_able and (call.kind, call.inverse, n) == ("r2c", False, row.length):
         rows = points // n
         ways = launches(before, after, n, call.scale)
-        way = next((one for one in ways if one.is_shorter(rows)), None)
+        way = next((launch for launch in ways if launch.is_shorter(rows)), None)
         if way is not None:
             whole, inside = _in_launch(way, run, backend, dim), way.inside
     return FftPlan(title, like, (whole, backend, precision), (before, after, inside))
 
 
 def _in_launch(
-    way: Launch, run: Callable[..., Any], backend: str, dim: int
-) -> Callable[[Any], Any]:
+    way: Launch, run: Callable[[torch.Tensor], torch.Tensor], backend: str, dim: int
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """Returns a transform in one launch with its steps; compiled code has them one by one."""
 
-    def launched(x: torch.Tensor) -> Any:
+    def launched(x: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_compiling():
             return run(x)
         with config.backend(backend), config.precision("fast"):
@@ -338,12 +338,12 @@ def _keys(like: Input) -> tuple[_Key | None, _Key | None]:
     return native, (like.shape, like.real.dtype, like.device) if like.is_complex() else None
 
 
-def _placed(placement: Any) -> str:
+def _placed(placement: tuple[object, object] | None) -> str:
     if placement is None:
         return ""
     mesh, placements = placement
     return f", placements {placements} on {mesh}"
 
 
-def _words(x: Any) -> str:
+def _words(x: Input | FftPlan) -> str:
     return f"shape {tuple(x.shape)}, dtype {x.dtype}, on {x.device}"

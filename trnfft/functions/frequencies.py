@@ -1,7 +1,6 @@
 """Sample frequencies and their order: torch.fft's own functions, also for ComplexTensors."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 
@@ -56,7 +55,9 @@ def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers
     return _shifted(torch.fft.ifftshift, input, dim)
 
 
-def _shifted(shift: Callable[..., Any], input: Numbers, dim: int | Iterable[int] | None) -> Numbers:
+def _shifted(
+    shift: Callable[..., Numbers], input: Numbers, dim: int | Iterable[int] | None
+) -> Numbers:
     check_tensor("input", described(input) if isinstance(input, ComplexTensor) else input)
     chosen = range(input.ndim) if dim is None else integers("dim", dim)
     dims = [dimension("dim", each, input.ndim) for each in chosen]

@@ -21,7 +21,6 @@ derivative of the convolution.
 import math
 import operator
 import warnings
-from typing import Any
 
 import numpy as np
 import torch
@@ -188,7 +187,7 @@ def _numbers(
     return dln, mu, offset, bias
 
 
-def _check_finite(values: Any, dln: float, name: str, offset: float) -> None:
+def _check_finite(values: np.ndarray | float, dln: float, name: str, offset: float) -> None:
     """Raises ValueError where the phases y, or their product with the offset, are not finite."""
     if not np.isfinite(values).all():
         raise ValueError(

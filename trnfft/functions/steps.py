@@ -226,21 +226,23 @@ def _real(step: Step, row: Row) -> Row:
     return row
 
 
-def checked(name: str, given: Any, allowed: tuple[type[Step], ...]) -> tuple[Step, ...]:
+def checked(name: str, given: object, allowed: tuple[type[Step], ...]) -> tuple[Step, ...]:
     """Returns the steps of an argument, which is one step or several.
 
     Raises:
         TypeError: it holds something else than the steps that are allowed there.
     """
-    found = (given,) if isinstance(given, Step) or not isinstance(given, Sequence) else tuple(given)
-    for one in found:
-        if not isinstance(one, allowed):
+    several = [given] if isinstance(given, Step) or not isinstance(given, Sequence) else given
+    steps: list[Step] = []
+    for step in several:
+        if not isinstance(step, allowed):
             names = ", ".join(each.__name__ for each in allowed)
             raise TypeError(
-                f"argument '{name}' has {shown(one)}, allowed are these steps of trnfft.steps: "
+                f"argument '{name}' has {shown(step)}, allowed are these steps of trnfft.steps: "
                 f"{names}"
             )
-    return found
+        steps.append(step)
+    return tuple(steps)
 
 
 def result_of(name: str, steps: Sequence[Step], row: Row) -> Row:
@@ -321,27 +323,29 @@ def launches(
     before: tuple[Step, ...], after: tuple[Step, ...], n: int, scale: float
 ) -> list[Launch]:
     """Returns the ways in which a launch may hold steps, the one with the most steps first."""
-    first = len(before)
-    while first > 0 and isinstance(before[first - 1], Multiply) and _is_real(before[first - 1]):
-        first -= 1
-    inside, around = before[first:], before[:first]
-    has_window = any(isinstance(step.factor, torch.Tensor) for step in inside)  # type: ignore[attr-defined]
+    inside: tuple[Multiply, ...] = ()
+    for step in reversed(before):
+        if not isinstance(step, Multiply) or not _is_real(step.factor):
+            break
+        inside = (step, *inside)
+    around = before[: len(before) - len(inside)]
+    has_window = any(isinstance(step.factor, torch.Tensor) for step in inside)
     for step in inside:
-        if not isinstance(step.factor, torch.Tensor):  # type: ignore[attr-defined]
-            scale *= step.factor  # type: ignore[attr-defined]
-    found = []
+        if isinstance(step.factor, (int, float)):
+            scale *= step.factor
+    ways = []
     if after and isinstance(after[0], (Power, Magnitude)):
         power = 2 if isinstance(after[0], Power) else 1
         if len(after) > 1 and isinstance(after[1], Bands):
             bank = after[1].bank
-            found.append(Launch(around, inside + after[:2], after[2:], n, scale, power, bank))
-        found.append(Launch(around, inside + after[:1], after[1:], n, scale, power))
+            ways.append(Launch(around, (*inside, *after[:2]), after[2:], n, scale, power, bank))
+        ways.append(Launch(around, (*inside, *after[:1]), after[1:], n, scale, power))
     if has_window:
-        found.append(Launch(around, inside, after, n, scale))
-    return found
+        ways.append(Launch(around, inside, after, n, scale))
+    return ways
 
 
-def _is_real(step: Any) -> bool:
-    factor = step.factor
-    is_complex = factor.is_complex() if isinstance(factor, torch.Tensor) else False
-    return not is_complex and not isinstance(factor, complex)
+def _is_real(factor: torch.Tensor | complex) -> bool:
+    if isinstance(factor, torch.Tensor):
+        return not factor.is_complex()
+    return not isinstance(factor, complex)

@@ -208,25 +208,25 @@ def convert_linear(
     check_positive(block_size=block_size)
     if predicate is not None and not callable(predicate):
         raise TypeError(f"argument 'predicate' is {shown(predicate)}, allowed is a function")
-    found: dict[nn.Module, nn.Module] = {}
+    replacements: dict[nn.Module, nn.Module] = {}
     for name, module in model.named_modules():
         if type(module) is not nn.Linear:
             continue
         smallest = min(module.in_features, module.out_features)
         if predicate(name, module) if predicate is not None else block_size <= smallest:
             try:
-                found[module] = BlockCirculantLinear.from_dense(module, block_size)
+                replacements[module] = BlockCirculantLinear.from_dense(module, block_size)
             except (TypeError, ValueError, RuntimeError) as error:
                 reason = f"argument 'model' has the layer {name!r}, for which {error}"
                 raise type(error)(reason) from error
     for parent in list(model.modules()):
         for name, child in parent._modules.items():
-            if child in found:
-                parent._modules[name] = found[child]
+            if child in replacements:
+                parent._modules[name] = replacements[child]
                 if isinstance(parent, nn.TransformerEncoderLayer):
                     # Without gradients, the layer would pass the weights to a fused dense kernel.
                     parent.activation_relu_or_gelu = 0
-    return found.get(model, model)
+    return replacements.get(model, model)
 
 
 def _padded(x: torch.Tensor, size: int) -> torch.Tensor:

@@ -54,8 +54,8 @@ def plain_sizes(name: str, sizes: Padding) -> Any:
     """Returns an int or a tuple of ints, as torch.nn accepts them, and a str as it is."""
     if isinstance(sizes, str):
         return sizes
-    found = integers(name, sizes)
-    return found[0] if len(found) == 1 else found
+    ints = integers(name, sizes)
+    return ints[0] if len(ints) == 1 else ints
 
 
 def check_shape(
@@ -98,5 +98,5 @@ def _of_each(value: Padding, dimensions: int) -> tuple[int, ...]:
     """Returns the ints of an argument for each dimension; 0 for the padding "valid" and "same"."""
     if isinstance(value, str):
         return (0,) * dimensions
-    found = integers("value", value)
-    return found * (dimensions // len(found))
+    sizes = integers("value", value)
+    return sizes * (dimensions // len(sizes))

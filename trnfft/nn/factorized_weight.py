@@ -114,7 +114,7 @@ class FactorizedWeight(nn.Module):
             first = Parts(first.real[..., 0], first.imag[..., 0])
         return first
 
-    def load(self, state: dict[str, Any], prefix: str, theirs: str) -> None:
+    def load(self, state: dict[str, torch.Tensor], prefix: str, theirs: str) -> None:
         """Renames the complex factors of tensorly-torch in a state, and takes them apart.
 
         prefix: of the names of this module's parameters. theirs: of the names of the factors.
@@ -137,16 +137,19 @@ def _contracted(equation: str, x: Parts, y: Parts) -> Parts:
         return bilinear_parts(partial(torch.einsum, equation), x, y)
 
 
-def _sizes(name: str, shape: tuple[int, ...], rank: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _sizes(
+    name: str, shape: tuple[int, ...], rank: int | tuple[int, ...]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yields the names and the shapes of the factors."""
-    if name == "cp":
+    if isinstance(rank, int):  # of "cp"
         yield "weights", (rank,)
+        for index, size in enumerate(shape):
+            yield f"factor_{index}", (size, rank)
+        return
     if name == "tucker":
         yield "core", rank
     for index, size in enumerate(shape):
-        if name == "cp":
-            yield f"factor_{index}", (size, rank)
-        elif name == "tucker":
+        if name == "tucker":
             yield f"factor_{index}", (size, rank[index])
         else:
             yield f"factor_{index}", (rank[index], size, rank[index + 1])
@@ -159,13 +162,13 @@ def _ranks(
     if isinstance(rank, bool):
         raise TypeError(f"argument 'rank' is {rank}, allowed are a share, an int, or a tuple")
     try:
-        found = _validator(name, fixed_modes)(shape, rank)
-        found = int(found) if name == "cp" else tuple(map(int, found))
+        ranks = _validator(name, fixed_modes)(shape, rank)
+        ranks = int(ranks) if name == "cp" else tuple(map(int, ranks))
     except (AssertionError, TypeError, ValueError, IndexError) as reason:
         raise ValueError(
             f"argument 'rank' is {shown(rank)}, which fits no {name}: {reason}"
         ) from None
-    given = (found,) if isinstance(found, int) else found
+    given = (ranks,) if isinstance(ranks, int) else ranks
     expected = {"cp": 1, "tucker": len(shape), _TRAIN: len(shape) + 1}[name]
     ends = (given[0], given[-1]) if name == _TRAIN else (1, 1)
     if len(given) != expected or min(given) < 1 or ends != (1, 1):
@@ -173,7 +176,7 @@ def _ranks(
             f"argument 'rank' is {shown(rank)}, allowed for {name!r} are a share above 0, as a "
             f"float, and {_RANKS[name].format(expected)}"
         )
-    return found
+    return ranks
 
 
 def _validator(name: str, fixed_modes: list[int] | None) -> Callable[..., Any]:

@@ -151,12 +151,12 @@ class _FFTConv(ConvNd):
 
         height, width = x.shape[-2:]
         plan = plan_images((height, width), (lengths[0], lengths[1]))
-        (m, n), is_turned = plan.kind.lengths, plan.kind.held != (height, width)
+        (m, n), is_transposed = plan.kind.lengths, plan.kind.held != (height, width)
         padded = m, n
-        form = _of_turned_images if is_turned else _of_images
-        sizes = padded[::-1] if is_turned else padded
+        form = _of_transposed_images if is_transposed else _of_images
+        sizes = padded[::-1] if is_transposed else padded
         filters = self._spectrum(weight, sizes, x.dtype, form)
-        if is_turned:
+        if is_transposed:
             return convolve_images(x.mT, filters, padded, (counts[1], counts[0])).mT
         return convolve_images(x, filters, padded, (counts[0], counts[1]))
 
@@ -249,7 +249,7 @@ class _FFTConv(ConvNd):
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
         return _conjugate(taps, sizes).reshape(shape).permute(0, 3, 2, 1).contiguous()
 
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         self._kept = None  # .to() and similar methods give the parameters new data
         return super()._apply(fn, recurse)
 
@@ -328,7 +328,7 @@ def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
     return spectrum_for_images(_of_rows(taps, sizes))
 
 
-def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+def _of_transposed_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
     return _of_images(taps.mT, sizes[::-1])
 
 

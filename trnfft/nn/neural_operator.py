@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -97,7 +96,7 @@ class SpectralConv(SplitWeight):
         factorization: str | None = None,
         implementation: str = "reconstructed",
         fixed_rank_modes: bool | list[int] = False,
-        decomposition_kwargs: dict[str, Any] | None = None,
+        decomposition_kwargs: dict[str, object] | None = None,
         init_std: float | str = "auto",
         fft_norm: str = "forward",
         device: torch.device | str | None = None,
@@ -246,7 +245,9 @@ class SpectralConv(SplitWeight):
 
         return Parts(*map(lowest_of, self.parts))
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: object) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, torch.Tensor], prefix: str, *args: object
+    ) -> None:
         if self.weight_factors is not None:
             self.weight_factors.load(state_dict, f"{prefix}weight_factors.", f"{prefix}weight.")
         dense = state_dict.pop(f"{prefix}weight.tensor", None)
@@ -259,7 +260,7 @@ class SpectralConv(SplitWeight):
         return f"{self.in_channels}, {self.out_channels}, n_modes={self.n_modes}"
 
 
-def _scale(given: Any, dimensions: int) -> tuple[float, ...] | None:
+def _scale(given: float | Sequence[float] | None, dimensions: int) -> tuple[float, ...] | None:
     """Returns argument 'resolution_scaling_factor' for each dimension."""
     if given is None:
         return None

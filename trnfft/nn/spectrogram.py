@@ -22,7 +22,6 @@ the input does not have the frequencies. A call raises the errors of `trnfft.stf
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -64,7 +63,7 @@ class _Frames(nn.Module):
         lengths: tuple[int, int | None, int | None],
         pad: int,
         window_fn: Callable[..., torch.Tensor],
-        wkwargs: dict[str, Any] | None,
+        wkwargs: dict[str, object] | None,
         normalized: bool | str,
         center: bool,
         onesided: bool,
@@ -133,7 +132,7 @@ class Spectrogram(_Frames):
         window_fn: Callable[..., torch.Tensor] = torch.hann_window,
         power: float | None = 2.0,
         normalized: bool | str = False,
-        wkwargs: dict[str, Any] | None = None,
+        wkwargs: dict[str, object] | None = None,
         center: bool = True,
         pad_mode: str = "reflect",
         onesided: bool = True,
@@ -227,7 +226,7 @@ class InverseSpectrogram(_Frames):
         pad: int = 0,
         window_fn: Callable[..., torch.Tensor] = torch.hann_window,
         normalized: bool | str = False,
-        wkwargs: dict[str, Any] | None = None,
+        wkwargs: dict[str, object] | None = None,
         center: bool = True,
         pad_mode: str = "reflect",
         onesided: bool = True,
@@ -352,7 +351,7 @@ class MelSpectrogram(nn.Module):
         window_fn: Callable[..., torch.Tensor] = torch.hann_window,
         power: float = 2.0,
         normalized: bool | str = False,
-        wkwargs: dict[str, Any] | None = None,
+        wkwargs: dict[str, object] | None = None,
         center: bool = True,
         pad_mode: str = "reflect",
         norm: str | None = None,

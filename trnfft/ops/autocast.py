@@ -1,10 +1,13 @@
 """Operators switch torch.autocast off, because they keep the dtype that transforms promise."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.amp.autocast_mode import is_autocast_available
+
+Result = TypeVar("Result")
 
 
 def is_on(device: torch.device) -> bool:
@@ -17,10 +20,10 @@ def switched_off(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, enabled=False) if is_on(device) else nullcontext()
 
 
-def without(function: Any, device: torch.device) -> Any:
+def without(function: Callable[..., Result], device: torch.device) -> Callable[..., Result]:
     """Returns the function, computed without autocast of this device."""
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: object) -> Result:
         with switched_off(device):
             return function(*arguments)
 

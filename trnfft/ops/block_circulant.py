@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.autograd_types import Context, Gradients
 from trnfft.base.torch_private import is_legacy_batchedtensor
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import made_of
@@ -39,6 +40,9 @@ from trnfft.planner import kinds
 
 if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
+
+# Of an autograd function of the product: x, the weight, the bias, and the backend.
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, str]
 
 
 def block_circulant_product(
@@ -121,7 +125,7 @@ def _block_circulant_gradients(
 
 
 @_block_circulant.register_fake
-def _(x: torch.Tensor, weight: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+def _(x: torch.Tensor, weight: torch.Tensor, *others: object) -> tuple[torch.Tensor, ...]:
     from nki_kernels.convolution.block_circulant import spectra_shape  # only its users load it
 
     p, q, k = weight.shape
@@ -152,8 +156,8 @@ def matrix_of(spectra: torch.Tensor, k: int) -> torch.Tensor:
     return irfft(z.permute(2, 0, 1), k).flatten(1)
 
 
-_block_circulant.register_vmap(one_by_one(_block_circulant, 3))
-_block_circulant_gradients.register_vmap(one_by_one(_block_circulant_gradients, 3))
+_block_circulant.register_vmap(one_by_one(_block_circulant))
+_block_circulant_gradients.register_vmap(one_by_one(_block_circulant_gradients))
 
 
 class _Product(torch.autograd.Function):
@@ -173,7 +177,7 @@ class _Product(torch.autograd.Function):
         return (owned(y) if bias is None else y + bias), x_spectra, w_spectra
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: Context, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> None:
         x, weight, _, ctx.backend = inputs
         _, x_spectra, w_spectra = output
         ctx.rows, ctx.shape = x.shape[0], weight.shape
@@ -182,7 +186,12 @@ class _Product(torch.autograd.Function):
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, grad: Any, of_x: Any, of_w: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(
+        ctx: Context,
+        grad: torch.Tensor | None,
+        of_x: torch.Tensor | None,
+        of_w: torch.Tensor | None,
+    ) -> Gradients:
         x_spectra, w_spectra = ctx.saved_tensors[:2]
         needs = ctx.needs_input_grad
         p, q, k = ctx.shape
@@ -194,8 +203,9 @@ class _Product(torch.autograd.Function):
             gradients = _block_circulant_gradients(grad, x_spectra, w_spectra, k, ctx.backend)
             return gradients[0], gradients[1].view(ctx.shape), by_bias, None
         if ctx.backend:
-            x_spectra, of_x = (_unpacked(part, k, ctx.rows) for part in (x_spectra, of_x))
-            w_spectra, of_w = (_unpacked(part, k, p) for part in (w_spectra, of_w))
+            x_spectra, w_spectra = _unpacked(x_spectra, k, ctx.rows), _unpacked(w_spectra, k, p)
+            of_x = None if of_x is None else _unpacked(of_x, k, ctx.rows)
+            of_w = None if of_w is None else _unpacked(of_w, k, p)
         if grad is not None:
             spectra = spectra_of(grad, k)
             if needs[0]:
@@ -212,14 +222,20 @@ class _Product(torch.autograd.Function):
 # The methods that forward mode needs, which torch.compile does not accept.
 class _ProductUnderTransforms(_Product):
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: Context, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> None:
         _Product.setup_context(ctx, inputs, output)
         saved = *ctx.to_save, *inputs[:2]
         ctx.save_for_backward(*saved)
         ctx.save_for_forward(*saved)  # which `backward` then gets, too
 
     @staticmethod
-    def jvp(ctx: Any, x: Any, weight: Any, bias: Any, backend: None) -> tuple[Any, ...]:
+    def jvp(
+        ctx: Context,
+        x: torch.Tensor | None,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        backend: None,
+    ) -> tuple[torch.Tensor, ...]:
         """Returns the tangents: all results are linear in x, and in the weight."""
         *_, at_x, at_weight = ctx.saved_tensors
         x = torch.zeros_like(at_x) if x is None else x
@@ -229,13 +245,11 @@ class _ProductUnderTransforms(_Product):
         return y + other, x_spectra, w_spectra
 
 
-def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor | None:
+def _unpacked(spectra: torch.Tensor, k: int, rows: int) -> torch.Tensor:
     """Returns a kernel's spectra [blocks, slots, pitch] in the form of `spectra_of`.
 
     Where k is even, the real frequency k / 2 stands in place of the imaginary part of frequency 0.
     """
-    if spectra is None:
-        return None
     real, imag = spectra[:, :, :rows].chunk(2, 1)
     zero = torch.zeros_like(real[:, :1])
     last = [imag[:, :1]] if k % 2 == 0 else []

@@ -10,17 +10,19 @@ spectra. Images have no derivative in H, because filters of images are kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import named
+from trnfft.base.autograd_types import BatchInfo, Context, Gradients, InDims
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import made_of
 from trnfft.complex.parts import values_of
 from trnfft.ops.operand import Operand
-from trnfft.ops.operators import one_by_one
+from trnfft.ops.operators import BatchedResults, batch_first, one_by_one
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import owned, rfft, transformed
 from trnfft.planner import kinds
@@ -198,11 +200,17 @@ class _ConvolveRows(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _convolve_rows(*arguments)
+    def forward(
+        x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, n: int, kept: int, backend: str
+    ) -> torch.Tensor:
+        return _convolve_rows(x, real, imag, n, kept, backend)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(
+        ctx: Context,
+        inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int, str],
+        output: torch.Tensor,
+    ) -> None:
         x, real, imag, ctx.n, _, ctx.backend = inputs
         ctx.save_for_backward(x, real, imag)
         ctx.save_for_forward(x, real, imag)
@@ -210,11 +218,11 @@ class _ConvolveRows(torch.autograd.Function):
         ctx.kept = output.shape[-1]
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+    def jvp(ctx: Context, *tangents: torch.Tensor | None) -> torch.Tensor:
         return _tangent(_ConvolveRows, ctx.saved_tensors, tangents, (ctx.n, ctx.kept, ctx.backend))
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Context, grad: torch.Tensor) -> Gradients:
         x, real, imag = ctx.saved_tensors
         by_x = by_real = by_imag = None
         if ctx.needs_input_grad[0]:
@@ -248,7 +256,11 @@ class _ConvolveImages(torch.autograd.Function):
         return _convolve_images(x, real, imag, [m, n], [rows, columns], backend)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def setup_context(
+        ctx: Context,
+        inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int, int, int, str],
+        output: torch.Tensor,
+    ) -> None:
         x, real, imag, *ctx.settings = inputs
         ctx.held = x.shape[-2:]
         ctx.save_for_backward(real, imag)
@@ -256,18 +268,23 @@ class _ConvolveImages(torch.autograd.Function):
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+    def jvp(ctx: Context, *tangents: torch.Tensor | None) -> torch.Tensor:
         return _tangent(_ConvolveImages, ctx.saved_tensors, tangents, ctx.settings)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Context, grad: torch.Tensor) -> Gradients:
         real, imag = ctx.saved_tensors
         m, n, *_, backend = ctx.settings
         by_x = _ConvolveImages.apply(grad, real, -imag, m, n, *ctx.held, backend)
         return by_x, *(None,) * 7
 
 
-def _tangent(function: Any, tensors: Any, tangents: Any, settings: tuple[Any, ...]) -> torch.Tensor:
+def _tangent(
+    function: type[torch.autograd.Function],
+    tensors: Sequence[torch.Tensor],
+    tangents: Gradients,
+    settings: Sequence[int | str],
+) -> torch.Tensor:
     """Returns the tangent of a convolution, which is linear in its data and in its spectrum."""
     (x, real, imag), (of_x, of_real, of_imag, *_) = tensors, tangents
     sums = [] if of_x is None else [function.apply(of_x, real, imag, *settings)]
@@ -278,20 +295,18 @@ def _tangent(function: Any, tensors: Any, tangents: Any, settings: tuple[Any, ..
     return sum(sums[1:], sums[0])
 
 
-def _batched_images(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+def _batched_images(
+    info: BatchInfo, in_dims: InDims, x: torch.Tensor, *others: object
+) -> BatchedResults:
     """The vmap rule: one more leading dimension, or a launch for each spectrum."""
-    x, real, imag, *settings = arguments
-    if in_dims[1] is None and in_dims[2] is None:
-        return _convolve_images(x.movedim(in_dims[0], 0), real, imag, *settings), 0
-    return one_by_one(_convolve_images, 3)(info, in_dims, *arguments)  # type: ignore[no-any-return]
+    if in_dims[0] is not None and in_dims[1] is None and in_dims[2] is None:
+        return _convolve_images(x.movedim(in_dims[0], 0), *others), 0
+    return one_by_one(_convolve_images)(info, in_dims, x, *others)
 
 
-def _batched_rows(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
+def _batched_rows(info: BatchInfo, in_dims: InDims, *arguments: object) -> BatchedResults:
     """The vmap rule: one more leading dimension, the same for all tensors."""
-    tensors = [
-        x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-        for x, dim in zip(arguments[:3], in_dims[:3], strict=True)
-    ]
+    tensors = batch_first(info, in_dims, arguments)
     most = max(x.ndim for x in tensors)
     aligned = [x.reshape(x.shape[0], *(1,) * (most - x.ndim), *x.shape[1:]) for x in tensors]
     return _convolve_rows(*aligned, *arguments[3:]), 0

@@ -27,6 +27,7 @@ from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import cache, config
+from trnfft.base.autograd_types import Context, Gradients
 from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import keep_from_compiler
 from trnfft.complex.parts import Values, is_transformed, parts_of_values
@@ -113,8 +114,10 @@ def frame_bands(
     if not given.is_plain(*tensors[1:]) or _is_followed(tensors) or is_eager and is_transformed():
         return _powers(given, _values(given, window, hop, scale), bank, power)
     if given.is_neuron_graph:
-        found = _in_neuron_graph(tensors, hop, power, scale)
-        return by_transform(given, window, bank, hop, power, scale) if found is None else found[0]
+        results = _in_neuron_graph(tensors, hop, power, scale)
+        if results is None:
+            return by_transform(given, window, bank, hop, power, scale)
+        return results[0]
     if given.is_in_graph:
         return _frame_bands(x, window, bank, hop, power, scale, "")
     backend = _kernel_backend(given, _frames(window, bank, hop, power))
@@ -203,9 +206,9 @@ def reference(
     blocks, hop = x[0].shape
     frames = x[0].flatten().unfold(0, n, hop) * x[1]
     spectra = scale * torch.fft.rfft(frames)
-    found = [spectra.real, spectra.imag] if power is None else [spectra.abs().pow(power)]
-    found = [torch.nn.functional.pad(y, (0, 0, 0, blocks - len(y))) for y in found]
-    return found if len(x) == 2 else [x[2].mT @ found[0].mT]
+    results = [spectra.real, spectra.imag] if power is None else [spectra.abs().pow(power)]
+    results = [torch.nn.functional.pad(y, (0, 0, 0, blocks - len(y))) for y in results]
+    return results if len(x) == 2 else [x[2].mT @ results[0].mT]
 
 
 def _operands(tensors: Sequence[torch.Tensor], hop: int) -> tuple[torch.Tensor, ...]:
@@ -246,8 +249,8 @@ def _launched(
     recipe = _recipe(x.shape, frames) if backend else None
     if recipe is None:
         return None
-    found = named(backend).run(recipe, _operands(tensors, frames.hop), False, scale)
-    results = [_of_frames(y, x.shape[1], frames) for y in found]
+    rows = named(backend).run(recipe, _operands(tensors, frames.hop), False, scale)
+    results = [_of_frames(y, x.shape[1], frames) for y in rows]
     return [y.detach() if is_eager else owned(y) for y in results]
 
 
@@ -282,8 +285,8 @@ def _in_neuron_graph(
     if not step:
         return None
     shapes = (_kernel_shape(signals, length, frames),) * (1 if power else 2)
-    found = neuron_launches.launch(_operands(tensors, hop), shapes, step)
-    return [_of_frames(y, length, frames).contiguous() for y in found]
+    rows = neuron_launches.launch(_operands(tensors, hop), shapes, step)
+    return [_of_frames(y, length, frames).contiguous() for y in rows]
 
 
 @cache.constant_when_compiled
@@ -312,9 +315,9 @@ def _frame_spectra(
     x: torch.Tensor, window: torch.Tensor, hop: int, scale: float, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Computes both parts of `frame_spectra` for a backend, or for "" by this call's choice."""
-    found = _launched((x, window), Frames(window.shape[0], hop), scale, backend)
-    if found is not None:
-        return found[0], found[1]
+    spectra = _launched((x, window), Frames(window.shape[0], hop), scale, backend)
+    if spectra is not None:
+        return spectra[0], spectra[1]
     with autocast.switched_off(x.device):
         values = _values_by_transform(operand_of(x), window, hop, scale)
     real, imag = parts_of_values(values)
@@ -329,12 +332,14 @@ def _(
     return _fake(x, frames, backend), _fake(x, frames, backend)
 
 
-def _keep_spectra(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep_spectra(
+    ctx: Context, inputs: tuple[torch.Tensor, torch.Tensor, int, float, str], output: object
+) -> None:
     x, window, ctx.hop, ctx.scale, _ = inputs
     ctx.save_for_backward(x, window)
 
 
-def _spectra_backward(ctx: Any, of_real: torch.Tensor, of_imag: torch.Tensor) -> tuple[Any, ...]:
+def _spectra_backward(ctx: Context, of_real: torch.Tensor, of_imag: torch.Tensor) -> Gradients:
     x, window = ctx.saved_tensors
     n, hop = window.shape[0], ctx.hop
     weights = ctx.scale * interior(of_real, n, 0.5)
@@ -358,13 +363,13 @@ class _Spectra(torch.autograd.Function):
 
     forward = staticmethod(_frame_spectra)
     setup_context = staticmethod(_keep_spectra)
-    backward = staticmethod(_spectra_backward)  # type: ignore[assignment]
+    backward = staticmethod(_spectra_backward)
 
 
-keep_from_compiler(_spectra_backward.__code__)
+keep_from_compiler(_spectra_backward)
 
 
-_frame_spectra.register_vmap(one_by_one(_frame_spectra, 2, is_foldable=True))
+_frame_spectra.register_vmap(one_by_one(_frame_spectra, is_foldable=True))
 
 
 @torch.library.custom_op("trnfft::frame_bands", mutates_args=())
@@ -379,51 +384,60 @@ def _frame_bands(
 ) -> torch.Tensor:
     """Computes `frame_bands` for a backend, or for "" by the choice of this call."""
     tensors = (x, window) if bank is None else (x, window, bank)
-    found = _launched(tensors, _frames(window, bank, hop, power), scale, backend)
-    if found is not None:
-        return found[0]
+    results = _launched(tensors, _frames(window, bank, hop, power), scale, backend)
+    if results is not None:
+        return results[0]
     with autocast.switched_off(x.device):
         return owned(by_transform(operand_of(x), window, bank, hop, power, scale))
 
 
 @_frame_bands.register_fake
 def _(
-    x: torch.Tensor, window: torch.Tensor, bank: torch.Tensor | None, *settings: Any
+    x: torch.Tensor,
+    window: torch.Tensor,
+    bank: torch.Tensor | None,
+    hop: int,
+    power: int,
+    scale: float,
+    backend: str,
 ) -> torch.Tensor:
-    hop, power, _, backend = settings
     bands = None if bank is None else bank.shape[1]
     return _fake(x, Frames(window.shape[0], hop, power, bands), backend)
 
 
-def _keep_bands(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep_bands(
+    ctx: Context,
+    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, int, int, float, str],
+    output: object,
+) -> None:
     x, window, bank, *ctx.settings, _ = inputs
     ctx.save_for_backward(x, window, bank)
 
 
-def _bands_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+def _bands_backward(ctx: Context, grad: torch.Tensor) -> Gradients:
     """Returns the gradients of `by_transform`, which is computed again.
 
     `frame_bands` needs no such derivative; those who call the operator itself may.
     """
-    needed = [place for place in range(3) if ctx.needs_input_grad[place]]
+    needed = [i for i in range(3) if ctx.needs_input_grad[i]]
     is_twice = torch.is_grad_enabled()
     values = list(ctx.saved_tensors)
     with torch.enable_grad(), autocast.switched_off(grad.device):
-        for place in needed:
-            value = values[place] if is_twice else values[place].detach()
-            values[place] = value.view_as(value).requires_grad_()
+        for i in needed:
+            value = values[i] if is_twice else values[i].detach()
+            values[i] = value.view_as(value).requires_grad_()
         x, window, bank = values
         y = by_transform(operand_of(x), window, bank, *ctx.settings)
-        wanted = [values[place] for place in needed]
-        found = torch.autograd.grad(y, wanted, grad, create_graph=is_twice)
+        wanted = [values[i] for i in needed]
+        known = torch.autograd.grad(y, wanted, grad, create_graph=is_twice)
     gradients: list[torch.Tensor | None] = [None] * 7
-    for place, gradient in zip(needed, found, strict=True):
-        gradients[place] = gradient
+    for i, gradient in zip(needed, known, strict=True):
+        gradients[i] = gradient
     return tuple(gradients)
 
 
 _frame_bands.register_autograd(_bands_backward, setup_context=_keep_bands)
-keep_from_compiler(_bands_backward.__code__)
+keep_from_compiler(_bands_backward)
 
 
-_frame_bands.register_vmap(one_by_one(_frame_bands, 3, is_foldable=True))
+_frame_bands.register_vmap(one_by_one(_frame_bands, is_foldable=True))

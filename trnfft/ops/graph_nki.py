@@ -50,8 +50,8 @@ class Rehearsal(Nki):
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
     ) -> list[torch.Tensor]:
-        found = self._tables(recipe, inverse, scale, self.device)
-        self.tables += [item for item in found if isinstance(item, torch.Tensor)]
+        operands = self._tables(recipe, inverse, scale, self.device)
+        self.tables += [item for item in operands if isinstance(item, torch.Tensor)]
         return reference(recipe, x, inverse, scale)
 
     def _check(self, x: torch.Tensor) -> None:

@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, Function] = {}
 IN_GRAPH: dict[str, Function] = {}  # those that graphs of torch.compile call
 
 
-def call(name: str, *arguments: Any) -> Any:
+def call(name: str, *arguments: object) -> Any:
     """Calls the function of this name: `transform`, `convolve`, `to_whole` or `from_whole`."""
     if is_in_graph():
         LOAD[True]()
@@ -36,8 +36,8 @@ def of_shards(
     function: Function,
     x: torch.Tensor | ComplexTensor,
     dims: Iterable[int],
-    *arguments: Any,
-    **named: Any,
+    *arguments: object,
+    **named: object,
 ) -> Any:
     """Calls `trnfft.distributed.run.shards.apply`, for a function along `dims` of a DTensor."""
     LOAD[False]()

@@ -12,6 +12,7 @@ traced.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from trnfft.backends.backend import Call, Parts, scale_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import cache, config, neuron_launchers
 from trnfft.base import torch_private as private
+from trnfft.base.autograd_types import Context
 from trnfft.base.devices import backend_for
 
 ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}
@@ -74,8 +76,8 @@ def _warn_of_the_last_graph(frame: int, limit: int, name: str) -> None:
 def _is_any_marked() -> bool:
     """Returns whether a dimension of an input that was met so far has a strict dynamic mark."""
     context = private.TracingContext.try_get()
-    found = context.tensor_to_context.values() if context else ()
-    constraints = [c for one in found for c in getattr(one, "constraint_sizes", ())]
+    inputs = context.tensor_to_context.values() if context else ()
+    constraints = [c for each in inputs for c in getattr(each, "constraint_sizes", ())]
     return any(c is not None and not getattr(c, "warn_only", True) for c in constraints)
 
 
@@ -152,11 +154,13 @@ def _precision(device: torch.device) -> str:
     return precision
 
 
-def _call(kind: str, sizes: Any, inverse: bool, scale: float, *rest: Any) -> Call:
-    return Call(kind, inverse, tuple(sizes), (), scale, *rest)
+def _call(
+    kind: str, sizes: Iterable[int], inverse: bool, scale: float, precision: str, planned: bool
+) -> Call:
+    return Call(kind, inverse, tuple(sizes), (), scale, precision, planned)
 
 
-def _tables(shapes: Any, call: Call, device: torch.device) -> Tensors:
+def _tables(shapes: Sequence[tuple[int, ...]], call: Call, device: torch.device) -> Tensors:
     from trnfft.ops.graph_nki import tables_of  # here, so that only its users load the kernels
 
     return lifted(tables_of(shapes, call, device))
@@ -172,20 +176,22 @@ def lifted(tables: Tensors) -> Tensors:
     return [lift(table) for table in tables]
 
 
-def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
+def _result_shapes(
+    kind: str, shapes: Sequence[tuple[int, ...]], sizes: Sequence[int]
+) -> list[tuple[int, ...]]:
     if kind == "c2c":
         return list(shapes)
     last = sizes[-1] // 2 + 1 if kind == "r2c" else sizes[-1]
     return [(*shapes[0][:-1], last)] * (2 if kind == "r2c" else 1)
 
 
-def shapes_alone(parts: Parts, shapes: Any) -> Parts:
+def shapes_alone(parts: Parts, shapes: Sequence[tuple[int, ...]]) -> Parts:
     """Returns results of these shapes without useful values, which depend on all parts."""
     total = sum(part.sum() for part in parts)
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
-def found_nki_op() -> Any:
+def required_nki_op() -> Any:
     """Returns TorchNeuron's `nki_op`."""
     nki_op = neuron_launchers.launcher("nki_op")
     if nki_op is None:
@@ -201,7 +207,7 @@ def found_nki_op() -> Any:
 @cache.cached(1)
 def operators() -> dict[str, Any]:
     """Returns operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
-    nki_op, made = found_nki_op(), {}
+    nki_op, made = required_nki_op(), {}
     for kind in ADJOINT:
         made[kind] = nki_op(f"trnfft_neuron::{kind}", mutates_args={})(_body(kind))
         made[kind].register_autograd(_backward(kind), setup_context=_keep)
@@ -228,12 +234,16 @@ def _body(kind: str) -> Any:
     return operator
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep(
+    ctx: Context,
+    inputs: tuple[Tensors, Tensors, Tensors, list[int], bool, float, str, bool],
+    output: object,
+) -> None:
     _, ctx.tables, ctx.backward, *ctx.settings = inputs
 
 
 def _backward(kind: str) -> Any:
-    def backward(ctx: Any, grads: Tensors) -> Any:
+    def backward(ctx: Context, grads: Tensors) -> Any:
         sizes, inverse, *rest = ctx.settings
         n = sizes[-1]
         if kind == "r2c":

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from trnfft.backends.backend import Backend
 from trnfft.base import cache
+from trnfft.base.autograd_types import Context
 from trnfft.base.torch_private import FakeTensor, nonstrict_trace
 from trnfft.ops import neuron_graph
 from trnfft.ops.neuron_graph import Tensors
@@ -27,7 +29,7 @@ from trnfft.planner.plan import Recipe
 Shapes = tuple[tuple[int, ...], ...]
 # Steps of several launches by the names of their recipes' algorithms: functions of a backend with
 # kernels, the tensors and the recipe. The operators that need such steps add them.
-SEVERAL: dict[str, Callable[[Any, Tensors, Recipe], Sequence[torch.Tensor]]] = {}
+SEVERAL: dict[str, Callable[[Backend, Tensors, Recipe], Sequence[torch.Tensor]]] = {}
 
 
 class Step(NamedTuple):
@@ -47,7 +49,7 @@ class Step(NamedTuple):
         recipe, inverse, scale = json.loads(text)
         return cls(Recipe.from_dict(recipe), inverse, scale)
 
-    def computed(self, backend: Any, tensors: Tensors) -> Tensors:
+    def computed(self, backend: Backend, tensors: Tensors) -> Tensors:
         """Returns the results of a backend with kernels."""
         several = SEVERAL.get(self.recipe.algorithm)
         if several is not None:
@@ -95,7 +97,7 @@ def _tables(text: str, shapes: Sequence[tuple[int, ...]], device: torch.device) 
 
 @cache.cached(1)
 def _operator() -> Any:
-    made = neuron_graph.found_nki_op()("trnfft_neuron::fused", mutates_args={})(_fused)
+    made = neuron_graph.required_nki_op()("trnfft_neuron::fused", mutates_args={})(_fused)
     made.register_autograd(_backward, setup_context=_keep)
     return made
 
@@ -112,15 +114,17 @@ def _fused(
     return Step.of(forward).computed(GraphNki(tables), tensors)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep(
+    ctx: Context, inputs: tuple[Tensors, Tensors, Tensors, str, str], output: Tensors
+) -> None:
     tensors, tables, ctx.tables, _, ctx.step = inputs
     ctx.counts = len(tensors), len(tables)
     ctx.save_for_backward(*output[1:], *tensors[1:])
 
 
-def _backward(ctx: Any, grads: Tensors) -> Any:
+def _backward(ctx: Context, grads: Tensors) -> tuple[list[torch.Tensor | None] | None, ...]:
     count, tables = ctx.counts
     tensors = [grads[0].contiguous(), *ctx.saved_tensors]
-    found: list[Any] = list(_operator()(tensors, ctx.tables, [], ctx.step, ""))
-    missing = [None] * (count - len(found))
-    return [*found, *missing], [None] * tables, [None] * len(ctx.tables), None, None
+    gradients = list(_operator()(tensors, ctx.tables, [], ctx.step, ""))
+    missing = [None] * (count - len(gradients))
+    return [*gradients, *missing], [None] * tables, [None] * len(ctx.tables), None, None

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trnfft.base.autograd_types import BatchInfo, InDims
+
 if TYPE_CHECKING:
     from trnfft.planner import kinds
+
+Results = torch.Tensor | tuple[torch.Tensor, ...]
+# The results of a vmap rule, and along which dimension of each the batch is.
+BatchedResults = tuple[Results, int | tuple[int, ...]]
 
 
 def recipe_for(kind: kinds.Kind, batch: int, precision: str = "fast") -> Any:
@@ -22,51 +29,61 @@ def recipe_for(kind: kinds.Kind, batch: int, precision: str = "fast") -> Any:
     return None if plan.algorithm == SEPARATE else plan.recipe
 
 
-def batched(operator: Any, tensors: int) -> Any:
+def batched(operator: Callable[..., Results]) -> Callable[..., BatchedResults]:
     """Returns the vmap rule of an operator that takes any leading dimensions: one more of them."""
 
-    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        moved = [
-            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            for x, dim in zip(arguments[:tensors], in_dims[:tensors], strict=True)
-        ]
-        return _with_first_dims(operator(*moved, *arguments[tensors:]))
+    def rule(info: BatchInfo, in_dims: InDims, *arguments: object) -> BatchedResults:
+        tensors = batch_first(info, in_dims, arguments)
+        return _with_first_dims(operator(*tensors, *arguments[len(tensors) :]))
 
     return rule
 
 
-def one_by_one(operator: Any, tensors: int, is_foldable: bool = False) -> Any:
+def batch_first(
+    info: BatchInfo, in_dims: InDims, arguments: tuple[object, ...]
+) -> list[torch.Tensor]:
+    """Returns the tensors among arguments, all with the batch as their first dimension."""
+    return [
+        x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        for x, dim in zip(arguments, in_dims, strict=True)
+        if isinstance(x, torch.Tensor)
+    ]
+
+
+def one_by_one(
+    operator: Callable[..., Results], is_foldable: bool = False
+) -> Callable[..., BatchedResults]:
     """Returns the vmap rule of an operator whose tensors have fixed dimensions: a call an index.
 
     Args:
-        operator: the operator.
-        tensors: how many of its arguments are tensors, or None.
+        operator: the operator, whose first argument is a tensor.
         is_foldable: whether one call can do the work where only the first tensor is vectorized,
             along whose first dimension the results have as many rows.
     """
 
-    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        given, dims, rest = arguments[:tensors], in_dims[:tensors], arguments[tensors:]
-        if is_foldable and dims[0] is not None and not any(dim is not None for dim in dims[1:]):
-            x = given[0].movedim(dims[0], 0)
-            found = operator(x.flatten(0, 1), *given[1:], *rest)
-            results = found if isinstance(found, tuple) else (found,)
-            stacked = tuple(part.unflatten(0, x.shape[:2]) for part in results)
-        else:
-            found = None
-            rows = []
-            for index in range(info.batch_size):
-                each = [
-                    x if dim is None else x.select(dim, index)
-                    for x, dim in zip(given, dims, strict=True)
-                ]
-                found = operator(*each, *rest)
-                rows.append(found if isinstance(found, tuple) else (found,))
-            stacked = tuple(torch.stack(part) for part in zip(*rows, strict=True))
-        return _with_first_dims(stacked if isinstance(found, tuple) else stacked[0])
+    def rule(info: BatchInfo, in_dims: InDims, x: torch.Tensor, *others: object) -> BatchedResults:
+        if is_foldable and in_dims[0] is not None and not any(d is not None for d in in_dims[1:]):
+            x = x.movedim(in_dims[0], 0)
+            result = operator(x.flatten(0, 1), *others)
+            if isinstance(result, torch.Tensor):
+                return _with_first_dims(result.unflatten(0, x.shape[:2]))
+            return _with_first_dims(tuple(part.unflatten(0, x.shape[:2]) for part in result))
+        rows = [
+            operator(*(_row(*pair, index) for pair in zip((x, *others), in_dims, strict=True)))
+            for index in range(info.batch_size)
+        ]
+        alone = [row for row in rows if isinstance(row, torch.Tensor)]
+        if alone:
+            return _with_first_dims(torch.stack(alone))
+        return _with_first_dims(tuple(torch.stack(part) for part in zip(*rows, strict=True)))
 
     return rule
 
 
-def _with_first_dims(result: Any) -> tuple[Any, Any]:
+def _row(x: object, dim: int | None, index: int) -> object:
+    """Returns the argument of one call: a row of a tensor that has the batch, or the argument."""
+    return x.select(dim, index) if isinstance(x, torch.Tensor) and dim is not None else x
+
+
+def _with_first_dims(result: Results) -> BatchedResults:
     return result, 0 if isinstance(result, torch.Tensor) else (0,) * len(result)

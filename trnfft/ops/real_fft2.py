@@ -17,6 +17,7 @@ import torch
 
 from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
+from trnfft.base.autograd_types import Context
 from trnfft.ops import autocast
 from trnfft.ops.operand import Operand, operand_of
 from trnfft.ops.operators import batched, recipe_for
@@ -55,7 +56,7 @@ def real_fft2(x: Operand) -> torch.Tensor:
         return by_transform(x)
     if x.is_in_graph:
         return _real_fft2(x.like, "")
-    return _Mixed.apply(x.like, _kernel_backend(x))  # type: ignore[no-any-return]
+    return _Mixed.apply(x.like, _kernel_backend(x))
 
 
 def by_transform(x: Operand) -> torch.Tensor:
@@ -103,11 +104,11 @@ def _(x: torch.Tensor, backend: str) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _setup(ctx: Context, inputs: object, output: object) -> None:
     """Keeps nothing, because the derivative does not depend on the input."""
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+def _backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
     return real_fft2(operand_of(grad)), None
 
 
@@ -119,15 +120,15 @@ class _Mixed(torch.autograd.Function):
 
     generate_vmap_rule = True
     setup_context = staticmethod(_setup)
-    backward = staticmethod(_backward)  # type: ignore[assignment]
+    backward = staticmethod(_backward)
 
     @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _real_fft2(*arguments)
+    def forward(x: torch.Tensor, backend: str) -> torch.Tensor:
+        return _real_fft2(x, backend)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        return real_fft2(operand_of(tangents[0]))
+    def jvp(ctx: Context, tangent: torch.Tensor, backend: None) -> torch.Tensor:
+        return real_fft2(operand_of(tangent))
 
 
-_real_fft2.register_vmap(batched(_real_fft2, 1))
+_real_fft2.register_vmap(batched(_real_fft2))

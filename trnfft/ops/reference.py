@@ -7,7 +7,7 @@ them on tensors without data, and tests compare kernels with them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Reference = Callable[["Recipe", Parts, bool, float], list[torch.Tensor]]
 
-_references: dict[type[Any], Reference] = {}
+_references: dict[type[kinds.Kind], Reference] = {}
 
 
-def reference_of(*records: type[Any]) -> Callable[[Reference], Reference]:
+def reference_of(*records: type[kinds.Kind]) -> Callable[[Reference], Reference]:
     """Returns a decorator for the reference of kinds, which the file of their operator has."""
 
     def register(function: Reference) -> Reference:

@@ -19,14 +19,15 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from trnfft.backends.backend import Call
+from trnfft.backends.backend import Backend, Call
 from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import cache, config
+from trnfft.base.autograd_types import Context, Gradients
 from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import is_forward_mode, keep_from_compiler
 from trnfft.complex.dispatch import Parts
@@ -70,15 +71,15 @@ def spectral_convolution(given: Operand, weight: Parts, is_centered: bool = Fals
     if given.is_in_graph:
         if not keeps:
             return _convolution(x, real, imag, is_centered, False, "")
-        return _kept(x, real, imag, is_centered, "")[0]  # type: ignore[no-any-return]
+        return _kept(x, real, imag, is_centered, "")[0]
     backend = _kernel_backend(given, real, keeps)
     # Operators switch autocast off in the backward pass, too. They have no forward mode.
     is_operator = backend or autocast.is_on(x.device)
     if not is_operator or is_forward_mode():
         return _without_autocast(given, weight, is_centered)
     if keeps:
-        return _Kept.apply(x, real, imag, is_centered, backend)[0]  # type: ignore[no-any-return]
-    return _Convolution.apply(x, real, imag, is_centered, False, backend)  # type: ignore[no-any-return]
+        return _Kept.apply(x, real, imag, is_centered, backend)[0]
+    return _Convolution.apply(x, real, imag, is_centered, False, backend)
 
 
 def _without_autocast(given: Operand, weight: Parts, is_centered: bool) -> torch.Tensor:
@@ -177,7 +178,7 @@ def _recipe(
         if kind == "gradients"
         else kinds.SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
     )
-    return recipe_for(layer, x[0], config.get_precision())  # type: ignore[no-any-return]
+    return recipe_for(layer, x[0], config.get_precision())
 
 
 # By two transforms, and operations of torch between them.
@@ -370,8 +371,10 @@ def _gradients(
     recipe = _recipe(x, tuple(real.shape), is_centered, "gradients") if backend else None
     if recipe is None:
         with autocast.switched_off(grad.device):
-            found = gradients_by_transforms(grad, spectra, Parts(real, imag), is_centered)
-        return tuple(owned(one) for one in found)  # type: ignore[return-value]
+            dx, d_real, d_imag = gradients_by_transforms(
+                grad, spectra, Parts(real, imag), is_centered
+            )
+        return owned(dx), owned(d_real), owned(d_imag)
     parts = (grad.flatten(2), spectra, real.flatten(2), imag.flatten(2))
     by_x, *by_weight = named(backend).run(recipe, parts)
     dw = [owned(part.reshape(real.shape)) for part in by_weight]
@@ -389,7 +392,7 @@ def gradients_by_transforms(
 
 
 def _gradients_by_launches(
-    backend: Any, tensors: Sequence[torch.Tensor], recipe: Any
+    backend: Backend, tensors: Sequence[torch.Tensor], recipe: Recipe
 ) -> list[torch.Tensor]:
     """Computes `gradients_by_transforms` of flat tensors, by the transforms of a backend.
 
@@ -407,11 +410,11 @@ def _gradients_by_launches(
         missing = (0, lengths[-1] // 2 + 1 - counts[-1])
         spectra = tuple([torch.nn.functional.pad(part, missing) for part in spectra])
         (by_x,) = backend.c2r(spectra, Call("c2r", True, lengths, precision="fast"))
-        found = [by_x.flatten(2)]
+        gradients = [by_x.flatten(2)]
         if kept:
             parts = by_weight(of_grad, kept[0], counts, lengths)
-            found += [part.flatten(2) for part in parts]
-    return [owned(one) for one in found]
+            gradients += [part.flatten(2) for part in parts]
+    return [owned(gradient) for gradient in gradients]
 
 
 def adjoint(weight: Parts) -> Parts:
@@ -451,20 +454,30 @@ def _inverse_factors(like: torch.Tensor, lengths: tuple[int, ...], count: int) -
 
 
 @_convolution.register_fake
-def _(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *settings: Any) -> torch.Tensor:
-    _, is_adjoint, _ = settings
+def _(
+    x: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    is_centered: bool,
+    is_adjoint: bool,
+    backend: str,
+) -> torch.Tensor:
     return x.new_empty(x.shape[0], real.shape[0 if is_adjoint else 1], *x.shape[2:])
 
 
 @_kept.register_fake
-def _(x: torch.Tensor, real: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _(x: torch.Tensor, real: torch.Tensor, *others: object) -> tuple[torch.Tensor, torch.Tensor]:
     y = x.new_empty(x.shape[0], real.shape[1], *x.shape[2:])
     return y, x.new_empty(x.shape[0], math.prod(real.shape[2:]), 2, real.shape[0])
 
 
 @_gradients.register_fake
 def _(
-    grad: torch.Tensor, spectra: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *others: Any
+    grad: torch.Tensor,
+    spectra: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    *others: object,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x = grad.new_empty(grad.shape[0], real.shape[0], *grad.shape[2:])
     return x, torch.empty_like(real), torch.empty_like(imag)
@@ -473,12 +486,16 @@ def _(
 # Their derivatives.
 
 
-def _setup_convolution(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _setup_convolution(
+    ctx: Context,
+    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool, bool, str],
+    output: object,
+) -> None:
     _, real, imag, *ctx.settings = inputs
     ctx.save_for_backward(real, imag)
 
 
-def _backward_of_convolution(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+def _backward_of_convolution(ctx: Context, grad: torch.Tensor) -> Gradients:
     """Returns the gradient of x alone, because no part of the weight needs one."""
     real, imag = ctx.saved_tensors
     is_centered, is_adjoint, backend = ctx.settings
@@ -486,30 +503,36 @@ def _backward_of_convolution(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     return by_x, None, None, None, None, None
 
 
-def _setup_kept(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+def _setup_kept(
+    ctx: Context,
+    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool, str],
+    output: tuple[torch.Tensor, torch.Tensor],
+) -> None:
     x, real, imag, ctx.is_centered, ctx.backend = inputs
     ctx.lengths = tuple(x.shape[2:])
     ctx.save_for_backward(real, imag, output[1])
     ctx.set_materialize_grads(False)
 
 
-def _backward_of_kept(ctx: Any, grad: Any, of_spectra: Any) -> tuple[Any, ...]:
+def _backward_of_kept(
+    ctx: Context, grad: torch.Tensor | None, of_spectra: torch.Tensor | None
+) -> Gradients:
     real, imag, spectra = ctx.saved_tensors
-    weight, found = Parts(real, imag), list[torch.Tensor | None]((None, None, None))
+    weight, gradients = Parts(real, imag), list[torch.Tensor | None]((None, None, None))
     if grad is not None and not torch.is_grad_enabled():
         settings = ctx.is_centered, ctx.backend
-        found = list(_gradients(grad.contiguous(), spectra, real, imag, *settings))
+        gradients = list(_gradients(grad.contiguous(), spectra, real, imag, *settings))
     elif grad is not None:
         with autocast.switched_off(grad.device):
-            found = list(gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
+            gradients = list(gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
     if of_spectra is not None:
         parts = _by_channels(of_spectra, real.shape[2:])
         factors = _inverse_factors(real, ctx.lengths, real.shape[-1])
         low = tuple([part / factors for part in parts])
         more = inverse_of_kept(operand_of(of_spectra), low, ctx.lengths, ctx.is_centered)
-        by_x = found[0]
-        found[0] = more if by_x is None else by_x + more
-    return (*found, None, None)
+        by_x = gradients[0]
+        gradients[0] = more if by_x is None else by_x + more
+    return (*gradients, None, None)
 
 
 _convolution.register_autograd(_backward_of_convolution, setup_context=_setup_convolution)
@@ -524,7 +547,7 @@ class _Convolution(torch.autograd.Function):
     setup_context = staticmethod(_setup_convolution)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Context, grad: torch.Tensor) -> Gradients:
         real, imag = ctx.saved_tensors
         is_centered, is_adjoint, backend = ctx.settings
         by_x = _Convolution.apply(grad, real, imag, is_centered, not is_adjoint, backend)
@@ -537,13 +560,13 @@ class _Kept(torch.autograd.Function):
     generate_vmap_rule = True
     forward = staticmethod(_kept)
     setup_context = staticmethod(_setup_kept)
-    backward = staticmethod(_backward_of_kept)  # type: ignore[assignment]
+    backward = staticmethod(_backward_of_kept)
 
 
 for _function in (_backward_of_kept, _Convolution.backward):
-    keep_from_compiler(_function.__code__)
+    keep_from_compiler(_function)
 
 
-_convolution.register_vmap(one_by_one(_convolution, 3, is_foldable=True))
-_kept.register_vmap(one_by_one(_kept, 3))
-_gradients.register_vmap(one_by_one(_gradients, 4))
+_convolution.register_vmap(one_by_one(_convolution, is_foldable=True))
+_kept.register_vmap(one_by_one(_kept))
+_gradients.register_vmap(one_by_one(_gradients))

@@ -22,7 +22,7 @@ def held(x: Numbers, dims: Iterable[int] = ()) -> Numbers:
     dims: dimensions whose sizes may not change either.
     """
     if mode_now() == "traced":
-        x = x.permute(*range(x.ndim))  # type: ignore[assignment]  # views of the same shape, which need this one
+        x = x.permute(*range(x.ndim))  # views of the same shape, which need this one
         for dim in dims:
             x = x.unflatten(dim, (int(x.shape[dim]),))
     return x

@@ -17,11 +17,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.library import CustomOpDef
 
 from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_views
 from trnfft.backends.choice import backend_of, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import config
+from trnfft.base.autograd_types import Context, Gradients
 from trnfft.complex.parts import Values, parts_of, parts_of_values, values_of
 from trnfft.ops import autocast, many_devices, traced
 from trnfft.ops.operand import Mode, Operand, is_in_graph, mode_now, operand_of
@@ -75,7 +77,7 @@ def transformed(x: Operand, call: Call) -> torch.Tensor:
         call: the transform, with a named norm.
     """
     if x.is_sharded:
-        return many_devices.call("transform", x.whole(), call)  # type: ignore[no-any-return]
+        return many_devices.call("transform", x.whole(), call)
     return x.joined(transformed_values(x, call))
 
 
@@ -122,7 +124,7 @@ def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
     return _by_operator(x, (real, imag), call, named(name) if name else None)
 
 
-def prepared(x: Operand, call: Call) -> tuple[Callable[[Any], Any], str, str]:
+def prepared(x: Operand, call: Call) -> tuple[Callable[[torch.Tensor], torch.Tensor], str, str]:
     """Returns a transform of tensors like `x`, and the names of the backend and the precision.
 
     The numbers of `x` do not matter. The call has a named norm.
@@ -134,7 +136,7 @@ def prepared(x: Operand, call: Call) -> tuple[Callable[[Any], Any], str, str]:
     call = call._replace(precision=precision)
     direct = _direct(x, call, backend)
 
-    def run(given: torch.Tensor) -> Any:
+    def run(given: torch.Tensor) -> torch.Tensor:
         mode = mode_now()
         if mode == "traced":
             given = traced.held(given, range(given.ndim))
@@ -148,7 +150,7 @@ def prepared(x: Operand, call: Call) -> tuple[Callable[[Any], Any], str, str]:
     return run, backend.name, precision
 
 
-def _across(call: Call, backend: str, precision: str, x: Any) -> Any:
+def _across(call: Call, backend: str, precision: str, x: torch.Tensor) -> Any:
     """Transforms a DTensor with these settings; those of the run in compiled code."""
     if is_in_graph():
         return many_devices.call("transform", x, call)
@@ -349,35 +351,39 @@ def _empty_half(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @_c2c.register_fake
-def _(real: torch.Tensor, imag: torch.Tensor, *call: Any) -> Parts:
+def _(real: torch.Tensor, imag: torch.Tensor, *call: object) -> Parts:
     return real.new_empty(real.shape), imag.new_empty(imag.shape)
 
 
 @_r2c.register_fake
-def _(x: torch.Tensor, *call: Any) -> Parts:
+def _(x: torch.Tensor, *call: object) -> Parts:
     return _empty_half(x)
 
 
 @_c2r.register_fake
-def _(real: torch.Tensor, imag: torch.Tensor, n: int, *call: Any) -> torch.Tensor:
+def _(real: torch.Tensor, imag: torch.Tensor, n: int, *call: object) -> torch.Tensor:
     return real.new_empty((*real.shape[:-1], n))
 
 
 # Derivatives, by an adjoint operator. `ctx.settings` are the arguments that are not tensors.
 
 
-def _c2c_gradients(adjoint: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+def _c2c_gradients(
+    adjoint: Callable[..., Parts], ctx: Context, real: torch.Tensor, imag: torch.Tensor
+) -> Parts:
     inverse, *rest = ctx.settings
     return adjoint(real, imag, not inverse, *rest)
 
 
-def _r2c_gradients(adjoint: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+def _r2c_gradients(
+    adjoint: Callable[..., torch.Tensor], ctx: Context, real: torch.Tensor, imag: torch.Tensor
+) -> Parts:
     inverse, *rest = ctx.settings
     weights = interior(real, ctx.n, 0.5)
     return (adjoint(real * weights, imag * weights, ctx.n, not inverse, *rest),)
 
 
-def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
+def _c2r_gradients(adjoint: Callable[..., Parts], ctx: Context, grad: torch.Tensor) -> Parts:
     n, inverse, *rest = ctx.settings
     real, imag = adjoint(grad, not inverse, *rest)
     weights = interior(real, n, 2.0)
@@ -385,17 +391,21 @@ def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
 
 
 def _differentiable(
-    operator: Any, tensors: int, gradients: Any, adjoint: Any, eager_adjoint: Callable[[], Any]
-) -> Any:
+    operator: CustomOpDef,
+    tensors: int,
+    gradients: Callable[..., Parts],
+    adjoint: Callable[..., Parts | torch.Tensor],
+    eager_adjoint: Callable[[], type[torch.autograd.Function]],
+) -> type[torch.autograd.Function]:
     """Registers derivatives and the vmap rule of an operator; returns its autograd.Function.
 
     A custom operator supports neither torch.func nor forward mode.
     """
 
-    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def keep(ctx: Context, inputs: tuple[Any, ...], output: object) -> None:
         ctx.n, ctx.settings = inputs[0].shape[-1], inputs[tensors:]
 
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+    def backward(ctx: Context, *grads: torch.Tensor) -> Gradients:
         return *gradients(adjoint, ctx, *grads), *(None,) * len(ctx.settings)
 
     class Transform(torch.autograd.Function):
@@ -404,16 +414,16 @@ def _differentiable(
         setup_context = staticmethod(keep)
 
         @staticmethod
-        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-            found = gradients(eager_adjoint().apply, ctx, *grads)
-            return *found, *(None,) * len(ctx.settings)
+        def backward(ctx: Context, *grads: torch.Tensor) -> Gradients:
+            known = gradients(eager_adjoint().apply, ctx, *grads)
+            return *known, *(None,) * len(ctx.settings)
 
         @staticmethod
-        def jvp(ctx: Any, *tangents: Any) -> Any:
+        def jvp(ctx: Context, *tangents: torch.Tensor | None) -> Any:
             return Transform.apply(*tangents[:tensors], *ctx.settings)
 
     operator.register_autograd(backward, setup_context=keep)
-    operator.register_vmap(batched(operator, tensors))
+    operator.register_vmap(batched(operator))
     return Transform
 
 

@@ -9,11 +9,14 @@ second time, such as the default device and autocast.
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from trnfft.base import config
 from trnfft.base.torch_private import wrap_checkpoint
 from trnfft.patching import patch
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def keep_settings() -> None:
@@ -21,19 +24,19 @@ def keep_settings() -> None:
     wrap_checkpoint(_with_settings)
 
 
-def _with_settings(of_torch: Callable[..., Any]) -> Callable[..., Any]:
+def _with_settings(of_torch: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(of_torch)
-    def with_settings(fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    def with_settings(fn: Callable[..., object], *args: object, **kwargs: object) -> Result:
         return of_torch(_again(fn), *args, **kwargs)
 
     return with_settings
 
 
-def _again(function: Callable[..., Any]) -> Callable[..., Any]:
+def _again(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Returns a function that calls another one with the settings that hold now."""
     settings = config.settings_of_now(), patch.block_of_now()
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         with contextlib.ExitStack() as entered:
             for enter in settings:
                 entered.enter_context(enter())

@@ -21,7 +21,7 @@ from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.pairs import RealPairs
 from trnfft.complex.parts import is_followed, of_parts
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.patching.split_results import (
     COMPLEX_NUMBERS,
@@ -93,7 +93,7 @@ def _of_parts(
 ) -> Callable[..., torch.Tensor]:
     """Returns a function of real tensors that makes complex ones, on any device."""
 
-    def complex_of(*args: object, **kwargs: object) -> torch.Tensor:
+    def complex_of(*args: object, **kwargs: Any) -> torch.Tensor:
         first = next(iter((*args, *kwargs.values())), None)
         if not isinstance(first, torch.Tensor) or stores_complex(first.device):
             return function(*args, **kwargs)
@@ -202,7 +202,7 @@ def _real(z: ComplexTensor) -> torch.Tensor:
 
 
 def _target(
-    self: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+    self: torch.Tensor, args: Arguments, kwargs: NamedArguments
 ) -> tuple[torch.device, torch.dtype]:
     """Returns the device and the dtype that arguments of torch.Tensor.to ask for."""
     device, dtype = self.device, self.dtype

@@ -21,6 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode, is_tensor_like
 
 from trnfft.base import backward_pass
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.functions import fft as transforms
 from trnfft.functions import stft as signal
 from trnfft.patching import complex_makers, places, split_results, torchscript
@@ -98,10 +99,10 @@ class patch_torch(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
+        func: Function,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: Arguments = (),
+        kwargs: NamedArguments | None = None,
     ) -> Any:
         """Calls a function of torch, while torch has set this mode aside."""
         kwargs = kwargs or {}
@@ -186,7 +187,7 @@ def _without_a_block(mode: patch_torch) -> Iterator[None]:
         TorchFunctionMode.__exit__(mode, None, None, None)
 
 
-def _for_tensors(function: Callable[..., Any], of_torch: Callable[..., Any]) -> Callable[..., Any]:
+def _for_tensors(function: Function, of_torch: Function) -> Function:
     """Returns a function that leaves what is no tensor to torch, as the proxies of torch.fx."""
 
     @functools.wraps(of_torch)
@@ -197,7 +198,7 @@ def _for_tensors(function: Callable[..., Any], of_torch: Callable[..., Any]) -> 
     return call
 
 
-_REPLACEMENTS: dict[Any, Callable[..., Any]] = {
+_REPLACEMENTS: dict[Function, Function] = {
     **complex_makers.MAKERS,
     **transforms.OF_TORCH,
     torch.stft: _for_tensors(signal.stft, torch.stft),
@@ -209,4 +210,4 @@ _REPLACEMENTS: dict[Any, Callable[..., Any]] = {
 
 @functools.cache
 def _places() -> tuple[places.Place, ...]:
-    return places.found(_REPLACEMENTS)
+    return places.replaceable(_REPLACEMENTS)

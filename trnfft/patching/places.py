@@ -108,7 +108,7 @@ class _Function:
         return self.__qualname__
 
 
-def found(replacements: Mapping[Any, Function]) -> tuple[Place, ...]:
+def replaceable(replacements: Mapping[Function, Function]) -> tuple[Place, ...]:
     """Returns the places of functions that are replaced, or may make complex tensors.
 
     Args:
@@ -132,7 +132,10 @@ def found(replacements: Mapping[Any, Function]) -> tuple[Place, ...]:
 
 
 def _place(
-    owner: ModuleType | type, name: str, function: Function, replacements: Mapping[Any, Function]
+    owner: ModuleType | type,
+    name: str,
+    function: Function,
+    replacements: Mapping[Function, Function],
 ) -> Place:
     replacement = replacements.get(function) or _split(function)
     if owner is torch.Tensor:

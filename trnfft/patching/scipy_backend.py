@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from trnfft.base import cache
+from trnfft.complex.table import Arguments, NamedArguments
 from trnfft.functions import cosine as real_transforms
 from trnfft.functions import fft as transforms
 from trnfft.functions import hankel as fftlog
@@ -44,7 +45,7 @@ _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex1
 _signature = cache.cached(64)(inspect.signature)
 
 
-def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def __ua_function__(method: Callable, args: Arguments, kwargs: NamedArguments) -> Any:
     """Returns `method(*args, **kwargs)` for a function of scipy.fft."""
     name = method.__name__
     if name not in _REAL_INPUT + _REAL_RESULT + _COMPLEX + _COSINE_SINE + _HANKEL:
@@ -83,7 +84,7 @@ def _check(given: dict[str, Any]) -> None:
             )
 
 
-def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _by_others(method: Callable, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls the program's other backends of scipy.fft and, last, SciPy itself.
 
     This module does not return NotImplemented. Where it is the global backend, SciPy's own backend

@@ -30,7 +30,7 @@ from trnfft.base.torch_private import keep_from_compiler, tree_leaves
 from trnfft.complex.called import is_in_place
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.parts import is_sharded, join
-from trnfft.complex.table import Function
+from trnfft.complex.table import Arguments, Function, NamedArguments
 from trnfft.complex.tensor import ComplexTensor
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
@@ -54,13 +54,13 @@ _REAL = {
     torch.zeros,
 }
 # For a complex number to have the variance 1, each part of it has the variance 1/2.
-_RANDOM = {torch.rand: 1.0, torch.randn: math.sqrt(0.5)}
+_RANDOM: dict[Function, float] = {torch.rand: 1.0, torch.randn: math.sqrt(0.5)}
 
 # These functions take tensors without dimensions for numbers.
 _OF_NUMBERS = {torch.full, torch.linspace, torch.logspace, torch.scalar_tensor}
 
 
-def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(func: Function, args: Arguments, kwargs: NamedArguments) -> Any:
     """Calls a function of torch that is not in `complex_makers.MAKERS`.
 
     A complex result on a device without complex storage is a ComplexTensor.
@@ -70,8 +70,9 @@ def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         kwargs = {name: x if name == "out" else _as_number(x) for name, x in kwargs.items()}
     if not _mentions_complex(args, kwargs):
         return func(*args, **kwargs)
-    if isinstance(kwargs.get("out"), ComplexTensor):
-        return _written(func, args, kwargs)
+    out = kwargs.get("out")
+    if isinstance(out, ComplexTensor):
+        return _written(func, args, kwargs, out)
     device = device_of(args, kwargs)
     if stores_complex(device) or _writes_native(func, args):
         return func(*args, **kwargs)
@@ -89,31 +90,31 @@ def keep_apart(function: Function) -> None:
     It does so after a break of a graph, and uses what it has compiled for all of them: it does not
     look which method of torch.Tensor a variable holds.
     """
-    keep_from_compiler(function.__code__)
+    keep_from_compiler(function)
 
 
-def _mentions_complex(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _mentions_complex(args: Arguments, kwargs: NamedArguments) -> bool:
     """Whether a call may have a complex result that no ComplexTensor among its arguments makes."""
-    found = False
+    is_mentioned = False
     for x in args:
         kind = type(x)
         if kind in _REAL_KINDS:
             continue
         if kind is ComplexTensor:
             return False
-        found = found or is_complex(x)
+        is_mentioned = is_mentioned or is_complex(x)
     for name, x in kwargs.items():
         if isinstance(x, ComplexTensor):
             return name == "out"
-        found = found or is_complex(x)
-    return found
+        is_mentioned = is_mentioned or is_complex(x)
+    return is_mentioned
 
 
 def _as_number(x: object) -> Any:
     return x.item() if isinstance(x, torch.Tensor) and not x.ndim else x
 
 
-def _writes_native(func: Function, args: tuple[Any, ...]) -> bool:
+def _writes_native(func: Function, args: Arguments) -> bool:
     if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_complex():
         return False
     return not torch.compiler.is_compiling() and is_in_place(func)
@@ -127,10 +128,10 @@ def is_complex(x: object) -> bool:
     return isinstance(x, COMPLEX_NUMBERS)
 
 
-def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+def device_of(args: Arguments, kwargs: NamedArguments) -> torch.device:
     """Returns the device of the result."""
     device = kwargs.get("device")
-    if device is not None:
+    if isinstance(device, (torch.device, str, int)):
         return torch.device(device)
     devices = [x.device for x in _tensors((*args, *kwargs.values()))]
     if not devices:
@@ -139,9 +140,7 @@ def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     return next((each for each in devices if not stores_complex(each)), devices[0])
 
 
-def _complex_result(
-    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> torch.dtype | None:
+def _complex_result(func: Function, args: Arguments, kwargs: NamedArguments) -> torch.dtype | None:
     """Returns the dtype of a call's complex result, as torch computes it without data, or None."""
     named = {name: x for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
     if named.get("device") is not None or not _tensors((*args, *named.values())):
@@ -184,13 +183,13 @@ def _on_meta(x: object) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def _remembered(
-    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], default: torch.dtype
+    func: Function, args: Arguments, kwargs: NamedArguments, default: torch.dtype
 ) -> torch.dtype | None:
     return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, dict(kwargs)))
 
 
 def _computed_on_meta(
-    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: Function, args: Arguments, kwargs: NamedArguments
 ) -> torch.dtype | None:
     try:
         result = func(*args, **kwargs)
@@ -200,30 +199,30 @@ def _computed_on_meta(
     return next((x.dtype for x in tensors if x.is_complex()), None)
 
 
-def _mapped(function: Callable[[Any], Any], values: Any) -> Any:
+def _mapped(function: Callable[[object], object], values: object) -> Any:
     """Returns values with a function of each; lists become tuples, which can be hashed."""
     if isinstance(values, dict):
         return {name: _mapped(function, x) for name, x in values.items()}
-    if type(values) in (tuple, list):
+    if type(values) is tuple or type(values) is list:
         return tuple([_mapped(function, x) for x in values])
     return function(values)
 
 
-def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+def _tensors(values: Iterable[object]) -> list[torch.Tensor]:
     """Returns the tensors among arguments and in lists of arguments."""
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     for x in values:
         if isinstance(x, torch.Tensor):
-            found.append(x)
-        elif type(x) in (tuple, list):
-            found.extend(_tensors(x))
-    return found
+            tensors.append(x)
+        elif type(x) is tuple or type(x) is list:
+            tensors.extend(_tensors(x))
+    return tensors
 
 
 def _with_complex_arguments(
     func: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: Arguments,
+    kwargs: NamedArguments,
     dtype: torch.dtype,
     device: torch.device,
 ) -> Any:
@@ -246,9 +245,11 @@ def _with_complex_arguments(
     return func(*_mapped(split, args), **kwargs)
 
 
-def _written(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:
+def _written(
+    func: Function, args: Arguments, kwargs: NamedArguments, out: ComplexTensor
+) -> torch.Tensor:
     """Calls a function with a ComplexTensor as `out`."""
-    out, kwargs = kwargs["out"], {name: x for name, x in kwargs.items() if name != "out"}
+    kwargs = {name: x for name, x in kwargs.items() if name != "out"}
     if any(isinstance(x, ComplexTensor) for x in args):
         return func(*args, out=out, **kwargs)
     if not _tensors(args):
@@ -256,7 +257,7 @@ def _written(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> C
     return written(called(func, args, kwargs), out)
 
 
-def written(result: torch.Tensor, out: Any) -> Any:
+def written(result: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """Writes a result into the argument `out`, and returns that.
 
     Raises:
@@ -275,8 +276,8 @@ def written(result: torch.Tensor, out: Any) -> Any:
 
 def _made(
     func: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: Arguments,
+    kwargs: NamedArguments,
     dtype: torch.dtype,
     device: torch.device,
 ) -> torch.Tensor:

@@ -8,16 +8,24 @@ import functools
 import re
 import threading
 import warnings
-from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 
 from trnfft.base import torch_private as private
 from trnfft.base.devices import stores_complex
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
+
+
+class Scripted(Protocol):
+    """A function or a method that torch.jit.script made."""
+
+    name: str
+    inlined_graph: object
+
 
 # What makes native complex tensors of real tensors, in the text of a graph.
 _OF_REAL = re.compile(
@@ -29,12 +37,12 @@ _OF_COMPLEX = re.compile(r"prim::dtype")
 _lock = threading.Lock()
 _watched = 0  # calls of `watch` that no `unwatch` has undone
 # For each of these, what was found in scripted functions, which are not kept alive.
-_FOUND: dict[re.Pattern[str], WeakKeyDictionary[Any, str]] = {
+_FOUND: dict[re.Pattern[str], WeakKeyDictionary[Scripted, str]] = {
     wanted: WeakKeyDictionary() for wanted in (_OF_REAL, _OF_COMPLEX)
 }
 
 
-def keep(function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+def keep(function: Function, replacement: Function) -> None:
     """Lets torch.jit.script compile a function of torch where a program names its replacement."""
     builtin = private.find_builtin(function)
     if builtin is not None:
@@ -68,9 +76,9 @@ def unwatch() -> None:
 _CALLS = {kind: kind.__call__ for kind in (private.ScriptFunction, private.ScriptMethod)}
 
 
-def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
+def _refusing(call: Function) -> Function:
     @functools.wraps(call)
-    def refuse_or_call(self: object, *args: object, **kwargs: object) -> Any:
+    def refuse_or_call(self: Scripted, *args: object, **kwargs: object) -> Any:
         for x in private.tree_leaves((args, kwargs)):
             if isinstance(x, torch.Tensor) and not stores_complex(x.device):
                 _check(self, x.device, _OF_COMPLEX if isinstance(x, ComplexTensor) else _OF_REAL)
@@ -79,22 +87,22 @@ def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
     return refuse_or_call
 
 
-def _check(scripted: Any, device: torch.device, wanted: re.Pattern[str]) -> None:
+def _check(scripted: Scripted, device: torch.device, wanted: re.Pattern[str]) -> None:
     """Refuses scripted code that makes native complex tensors.
 
     Raises:
         NotImplementedError: the graph of the code has what is wanted.
     """
     with _lock:
-        found = _FOUND[wanted].get(scripted)
-    if found is None:
+        maker = _FOUND[wanted].get(scripted)
+    if maker is None:
         match = wanted.search(str(scripted.inlined_graph))
-        found = match[0] if match else ""
+        maker = match[0] if match else ""
         with _lock:
-            _FOUND[wanted][scripted] = found
-    if found:
+            _FOUND[wanted][scripted] = maker
+    if maker:
         raise NotImplementedError(
-            f"the scripted function '{scripted.name}' makes native complex tensors by '{found}', "
+            f"the scripted function '{scripted.name}' makes native complex tensors by '{maker}', "
             f"and no complex storage is assumed on device '{device}'; trnfft cannot replace "
             f"functions inside of TorchScript: call the function or the module that was scripted, "
             f"or its torch.compile"

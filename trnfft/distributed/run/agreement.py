@@ -98,12 +98,12 @@ def patience(device_type: str) -> datetime.timedelta:
 def _ascends(mesh: DeviceMesh) -> bool:
     """Returns whether the ranks of a mesh ascend along each dimension."""
     with _LOCK:
-        found = _ASCENDING.get(mesh)
-    if found is None:
-        found = all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim))
+        ascends = _ASCENDING.get(mesh)
+    if ascends is None:
+        ascends = all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim))
         with _LOCK:
-            _ASCENDING[mesh] = found
-    return found
+            _ASCENDING[mesh] = ascends
+    return ascends
 
 
 def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
@@ -175,17 +175,16 @@ def _sent(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
 def _difference(descriptions: list[dict[str, str]], ranks: list[int]) -> str:
     """Returns an error message that names what differs, and on which ranks."""
     first = descriptions[0]
-    found = []
+    differences = []
     for name in first:
         by_value: dict[str, list[int]] = {}
         for rank, description in zip(ranks, descriptions, strict=True):
             by_value.setdefault(description.get(name, "missing"), []).append(rank)
         if len(by_value) > 1:
             values = "; ".join(f"{value} on {_ranks(of)}" for value, of in by_value.items())
-            found.append(f"{name}: {values}")
-    return (
-        f"the processes were asked for different transforms, all must be equal: {', '.join(found)}"
-    )
+            differences.append(f"{name}: {values}")
+    listed = ", ".join(differences)
+    return f"the processes were asked for different transforms, all must be equal: {listed}"
 
 
 def _ranks(ranks: list[int]) -> str:

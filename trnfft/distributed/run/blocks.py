@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -62,7 +61,7 @@ class Rows:
 
 
 def of_last(
-    function: Callable[[Any], Any], dims: Sequence[int]
+    function: Callable[[torch.Tensor], torch.Tensor], dims: Sequence[int]
 ) -> Callable[[Held, Interval], Held]:
     """Returns a function of parts, wherever their rows are, from one of a tensor or ComplexTensor.
 

@@ -125,8 +125,8 @@ def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:
         h = replicated_on(mesh, h)
     factor = transform(h, forward, None if are_copies else placements)
     if is_shared or not are_copies and _is_shared(factor, spectrum, split):
-        found = dtensors_of(spectrum * factor)
-        return join(*(part.redistribute(mesh, placements) for part in found))
+        product = dtensors_of(spectrum * factor)
+        return join(*(part.redistribute(mesh, placements) for part in product))
     shape = torch.broadcast_shapes(spectrum.shape, factor.shape)
     kind = Kind.in_rows(mesh, placements, shape)
     ours, theirs = (join(*map(local_of, dtensors_of(z))) for z in (spectrum, factor))
@@ -134,9 +134,9 @@ def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:
     return join(*(distributed(part.contiguous(), kind) for part in parts_of(product)))
 
 
-def _is_shared(one: torch.Tensor, other: torch.Tensor, split: set[int]) -> bool:
-    """Returns whether along a split dimension `one` has a single number for many of `other`."""
-    return any(one.shape[dim] == 1 < other.shape[dim] for dim in split)
+def _is_shared(single: torch.Tensor, other: torch.Tensor, split: set[int]) -> bool:
+    """Returns whether along a split dimension `single` has a single number for many of `other`."""
+    return any(single.shape[dim] == 1 < other.shape[dim] for dim in split)
 
 
 def _are_copies(x: torch.Tensor) -> bool:
@@ -176,7 +176,7 @@ def _check_filter(h: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placem
             f"{mesh}; distribute it there, or pass a tensor that all processes have"
         )
     copies, both = (
-        [isinstance(placement, Replicate) for placement in found] for found in (theirs, placements)
+        [isinstance(placement, Replicate) for placement in each] for each in (theirs, placements)
     )
     if not all(copies) and copies != both:
         raise NotImplementedError(

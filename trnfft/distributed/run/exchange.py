@@ -24,6 +24,7 @@ import torch
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 
+from trnfft.base.autograd_types import Context
 from trnfft.base.cache import cached
 from trnfft.base.torch_private import functional_collectives
 from trnfft.distributed.layout import Box, Interval, Layout
@@ -61,13 +62,13 @@ class Pieces:
 
         It is None where they have nothing in common. The box is some or all of this device's box.
         """
-        return self._windows if box == self.box else list(self._found(box))
+        return self._windows if box == self.box else list(self._common_windows(box))
 
     @cached_property
     def _windows(self) -> list[tuple[Window, Window] | None]:
-        return list(self._found(self.box))
+        return list(self._common_windows(self.box))
 
-    def _found(self, box: Box) -> Iterator[tuple[Window, Window] | None]:
+    def _common_windows(self, box: Box) -> Iterator[tuple[Window, Window] | None]:
         for piece in self.boxes:
             common = _overlap(box, piece)
             yield (_window(box, common), _window(piece, common)) if elements(common) else None
@@ -215,11 +216,11 @@ class Flight:
         self, parts: Sequence[torch.Tensor], pieces: Pieces, box: Box
     ) -> Iterator[tuple[torch.Tensor, Window, torch.Tensor, Window]]:
         """Yields what a box of the parts and the buffer have in common: parts, pieces, windows."""
-        for position, found in enumerate(pieces.windows(box)):
-            if found:
+        for position, windows in enumerate(pieces.windows(box)):
+            if windows:
                 views = self._views[position * self.count : (position + 1) * self.count]
                 for part, packed in zip(parts, views, strict=True):
-                    yield part, found[0], packed, found[1]
+                    yield part, windows[0], packed, windows[1]
 
 
 def coordinate_of(mesh: DeviceMesh) -> tuple[int, ...]:
@@ -301,7 +302,7 @@ class Start(torch.autograd.Function):
     """The start of some passages of the same parts; it returns a token for each."""
 
     @staticmethod
-    def forward(ctx: Any, passages: tuple[Passage, ...], *parts: torch.Tensor) -> Parts:
+    def forward(ctx: Context, passages: tuple[Passage, ...], *parts: torch.Tensor) -> Parts:
         ctx.passages = passages
         for passage in passages:
             passage.flight = Flight(passage.exchange, passage.count, parts[0])
@@ -310,7 +311,7 @@ class Start(torch.autograd.Function):
         return tuple(parts[0].new_empty(0) for _ in passages)
 
     @staticmethod
-    def backward(ctx: Any, *tokens: torch.Tensor) -> Any:
+    def backward(ctx: Context, *tokens: torch.Tensor) -> Any:
         return None, *End.apply(tuple(passage.back for passage in ctx.passages), *tokens)
 
 
@@ -318,12 +319,12 @@ class End(torch.autograd.Function):
     """The end of some passages to the same box; it returns the parts of the box."""
 
     @staticmethod
-    def forward(ctx: Any, passages: tuple[Passage, ...], *tokens: torch.Tensor) -> Parts:
+    def forward(ctx: Context, passages: tuple[Passage, ...], *tokens: torch.Tensor) -> Parts:
         ctx.passages = passages
         return tuple(unpacked([passage.taken() for passage in passages]))
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+    def backward(ctx: Context, *grads: torch.Tensor) -> Any:
         for passage in ctx.passages:
             passage.back = Passage(passage.exchange.back(), passage.count)
         # Derivatives are computed from the last chunk on, so its exchange starts first.
@@ -374,10 +375,10 @@ def _all_to_all(
 
 def _views(buffer: torch.Tensor, pieces: Pieces, count: int) -> Iterator[torch.Tensor]:
     """Yields the pieces of a buffer in its order, `count` of each, in their shapes."""
-    found = iter(buffer.split([size for size in pieces.elements for _ in range(count)]))
+    parts = iter(buffer.split([size for size in pieces.elements for _ in range(count)]))
     for shape in pieces.shapes:
         for _ in range(count):
-            yield next(found).view(shape)
+            yield next(parts).view(shape)
 
 
 def _window(own: Box, piece: Box) -> Window:

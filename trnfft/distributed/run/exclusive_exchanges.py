@@ -60,20 +60,20 @@ def exclusive(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
         yield
         return
     groups = [mesh.get_group(i) for i, size in enumerate(mesh.shape) if size > 1]
-    found = _entered(groups)
+    entered = _entered(groups)
     try:
         yield
     except Exception:  # all processes have the same error, or find out by the next comparison
-        for exchanging in found:
+        for exchanging in entered:
             exchanging.flights = 0
         raise
     except BaseException:
-        for exchanging in found:
+        for exchanging in entered:
             exchanging.is_broken = True
         raise
     finally:
         with _LOCK:
-            for exchanging in found:
+            for exchanging in entered:
                 exchanging.depth -= 1
                 exchanging.leave()
 
@@ -126,16 +126,16 @@ def _entered(groups: list[ProcessGroup]) -> list[_Exchanging]:
     """Takes groups for this thread, and returns them."""
     own = threading.get_ident()
     with _LOCK:
-        found = [_of(group) for group in groups]
-        for exchanging in found:
+        entered = [_of(group) for group in groups]
+        for exchanging in entered:
             exchanging.calls += not exchanging.depth or exchanging.thread != own
-        for exchanging in found:
+        for exchanging in entered:
             _check_passes(exchanging)
             _check(exchanging)
-        for exchanging in found:
+        for exchanging in entered:
             exchanging.thread = own
             exchanging.depth += 1
-    return found
+    return entered
 
 
 def _check_passes(exchanging: _Exchanging) -> None:

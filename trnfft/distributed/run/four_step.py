@@ -160,7 +160,9 @@ def _boxes_of_intervals(
     rank: int, lead: Box, sources: tuple[Interval, ...], targets: tuple[Interval, ...]
 ) -> Boxes:
     """Returns the boxes of an exchange between intervals of the dimension after `lead`."""
-    return Boxes(rank, *(tuple((*lead, own) for own in found) for found in (sources, targets)))
+    return Boxes(
+        rank, *(tuple((*lead, own) for own in intervals) for intervals in (sources, targets))
+    )
 
 
 @functools.lru_cache(1024)
@@ -193,10 +195,10 @@ def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
     if long.planned:
         x = blocks.transformed(x, by_rows)
         return aligned(_flat(x), matrix.flat_rows(), wanted, devices)
-    turned = matrix.turned()  # its rows are k2, and its columns k1
+    transposed = matrix.transposed()  # its rows are k2, and its columns k1
     by_rows = Rows(_transposed(by_rows.function), (row, column), second)
-    x = blocks.transformed(x, by_rows, after=turned.to_rows(lead))
-    return aligned(_flat(x), turned.flat_rows(), wanted, devices)
+    x = blocks.transformed(x, by_rows, after=transposed.to_rows(lead))
+    return aligned(_flat(x), transposed.flat_rows(), wanted, devices)
 
 
 def chunks_of_exchanges(
@@ -217,16 +219,16 @@ def _chunks(
     rows, columns = rows_and_columns(long.n, mesh[along])
     own_rows, own_columns = (Interval(0, n).chunk(0, mesh[along]).size for n in (rows, columns))
 
-    def found(exchanges: int, length: int, own: int) -> int:
+    def chunks_around(exchanges: int, length: int, own: int) -> int:
         moved = (along, 2 * itemsize * long.rows * length * own)
         rows = long.rows * own
         return overlap.chunks_of(
             Work(device, mesh, (moved,) * exchanges, (length,), rows, False, own)
         )
 
-    of_columns = found(1 if long.inverse and long.planned else 2, rows, own_columns)
+    of_columns = chunks_around(1 if long.inverse and long.planned else 2, rows, own_columns)
     is_last = long.planned and not long.inverse
-    return of_columns, found(0 if is_last else 1, columns, own_rows)
+    return of_columns, chunks_around(0 if is_last else 1, columns, own_rows)
 
 
 @dataclass(frozen=True)
@@ -237,14 +239,14 @@ class _Matrix:
     columns: int
     devices: Devices
 
-    def turned(self) -> _Matrix:
+    def transposed(self) -> _Matrix:
         return replace(self, rows=self.columns, columns=self.rows)
 
     def own_rows(self) -> Interval:
         return Interval(0, self.rows).chunk(self.devices.rank, self.devices.count)
 
     def own_columns(self) -> Interval:
-        return self.turned().own_rows()
+        return self.transposed().own_rows()
 
     def flat_rows(self) -> list[Interval]:
         """Returns the rows of each device, as intervals of the length."""
@@ -337,11 +339,11 @@ def _along(dim: int, long: Long, matrix: _Matrix | None = None) -> Callable[[Hel
     def function(x: torch.Tensor) -> torch.Tensor:
         return ops.c2c(x, (x.shape[-1],), (x.ndim - 1,), long.inverse, long.norm)
 
-    def turned(parts: Held, own: Interval) -> Held:
+    def with_twiddles(parts: Held, own: Interval) -> Held:
         y = of_last(function, (dim,))(parts, own)
         return rotated(y, matrix.twiddles(dim, own, long.inverse)) if matrix else y
 
-    return turned
+    return with_twiddles
 
 
 def _transposed(function: Callable[[Held, Interval], Held]) -> Callable[[Held, Interval], Held]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from trnfft.backends.matmul import FLOAT64_DEVICES
+from trnfft.base.autograd_types import Context
 from trnfft.distributed.layout import Interval
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -94,7 +95,7 @@ def factors(phases: Phases, dtype: torch.dtype, device: torch.device) -> Pair:
 
 class _Rotate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor, phases: Phases) -> Pair:
+    def forward(ctx: Context, real: torch.Tensor, imag: torch.Tensor, phases: Phases) -> Pair:
         ctx.phases = phases
         made = torch.empty_like(real), torch.empty_like(imag)
         step = max(1, _BLOCK // max(1, phases.columns.size))
@@ -108,7 +109,7 @@ class _Rotate(torch.autograd.Function):
         return made
 
     @staticmethod
-    def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    def backward(ctx: Context, real: torch.Tensor, imag: torch.Tensor) -> Any:
         return *_Rotate.apply(real, imag, conjugate(ctx.phases)), None
 
 

@@ -17,17 +17,17 @@ def rows_and_columns(n: int, devices: int) -> tuple[int, int]:
     Pairs that the devices divide evenly come first, because they need no alignment; then equal
     numbers; and of two pairs alike, the one with fewer rows.
     """
-    found = [
+    pairs = [
         (n // q, q) for q in _divisors(n) if q >= devices and n // q >= devices and devices > 1
     ]
-    if not found:
+    if not pairs:
         return 1, n
 
     def badness(pair: tuple[int, int]) -> tuple[int, ...]:
         rows, columns = pair
         return rows % devices and 1, columns % devices and 1, abs(rows - columns), rows
 
-    return min(found, key=badness)
+    return min(pairs, key=badness)
 
 
 def has_rows_and_columns(n: int, devices: int) -> bool:
@@ -36,9 +36,9 @@ def has_rows_and_columns(n: int, devices: int) -> bool:
 
 
 def _divisors(n: int) -> list[int]:
-    found = [1]
+    divisors = [1]
     factors = prime_factors(n)
     for prime in set(factors):
         powers = [prime**i for i in range(factors.count(prime) + 1)]
-        found = [divisor * power for divisor in found for power in powers]
-    return found
+        divisors = [divisor * power for divisor in divisors for power in powers]
+    return divisors

@@ -45,7 +45,7 @@ _SETTINGS = (bool, int, float, str, tuple, dict, type(None))
 
 
 def apply(
-    function: Callable[..., Any],
+    function: many_devices.Function,
     x: torch.Tensor,
     dims: Iterable[int],
     *arguments: object,
@@ -98,7 +98,7 @@ class _Call(NamedTuple):
     named: dict[str, Any]
 
 
-def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: object) -> Any:
+def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: torch.Tensor) -> Any:
     """Returns the result of `apply` for a tensor with these parts, of the kind of `given`."""
     function, arguments, named = call
     ndim = parts[0].ndim
@@ -155,14 +155,14 @@ def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _
     agreement.check(parts, described)
 
 
-def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
+def to_whole(along: tuple[int, ...], *parts: DTensor) -> Parts:
     """Returns the shards of DTensors, rearranged so that some dimensions are whole."""
     way = _Way.of(parts[0], along, len(parts))
     check_fits(misfit(parts, way.shard))
     return way.there([local_of(part) for part in parts])
 
 
-def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
+def from_whole(along: tuple[int, ...], like: DTensor, *local: torch.Tensor) -> tuple[Any, ...]:
     """Returns DTensors placed as `like`, from results for the shards that `to_whole` returned."""
     way = _Way.of(like, along, 1)
     return way.back(list(local))
@@ -232,8 +232,8 @@ def _steps(
     if source == target or not any(source.owners[dim] for dim in along) and target is None:
         return ()
     lines = tuple(Line(size, None, (0, size)) for size in shape)
-    found = route(Problem("whole", lines, along, count == 1, False, source, target))
-    return tuple(step for step in found if isinstance(step, Exchanged))
+    steps = route(Problem("whole", lines, along, count == 1, False, source, target))
+    return tuple(step for step in steps if isinstance(step, Exchanged))
 
 
 def _rearranged(
@@ -257,13 +257,13 @@ def _within(placement: Placement, ndim: int) -> Placement:
     return Shard(ndim - 1)
 
 
-def _held(function: Callable[..., Any]) -> dict[str, torch.Tensor]:
+def _held(function: object) -> dict[str, torch.Tensor]:
     if not isinstance(function, torch.nn.Module):
         return {}
     return {**dict(function.named_parameters()), **dict(function.named_buffers())}
 
 
-def _described(function: Callable[..., Any], arguments: object) -> dict[str, str]:
+def _described(function: object, arguments: object) -> dict[str, str]:
     """Returns a call as texts, with tensors described without their numbers."""
     known = getattr(function, "__dict__", {})
     public = {name: x for name, x in known.items() if not name.startswith("_")}

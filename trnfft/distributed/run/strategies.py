@@ -7,6 +7,7 @@ operators that get DTensors themselves, for example from a program of torch.expo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -21,7 +22,7 @@ from trnfft.ops import (  # noqa: F401  (which make the operators)
 )
 
 # placements of results and of arguments; None for an argument that is not a tensor
-Rule = tuple[list[Any], list[Any]]
+Rule = tuple[Sequence[Placement | None], Sequence[Placement | None]]
 
 operators: Any = torch.ops.trnfft
 
@@ -38,11 +39,13 @@ class Spec(Protocol):
 
 def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
     """Returns rules for copies, and for splits along one of the first `batch` dimensions."""
-    placements: list[Any] = [Replicate(), *(Shard(dim) for dim in range(batch))]
+    placements: list[Placement | None] = [Replicate(), *(Shard(dim) for dim in range(batch))]
     return [([p] * results, [p] * tensors + [None] * others) for p in placements]
 
 
-def _of_rows(results: list[Any], arguments: list[Any]) -> list[Rule]:
+def _of_rows(
+    results: Sequence[Placement | None], arguments: Sequence[Placement | None]
+) -> list[Rule]:
     """Returns the rules for copies, and for rows that are split so."""
     copies = [[x and Replicate() for x in each] for each in (results, arguments)]
     return [(copies[0], copies[1]), (results, arguments)]

@@ -116,13 +116,13 @@ many_devices.FUNCTIONS["transform"] = transform
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
     """Returns the one or two DTensors of an input."""
     parts = parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)
-    found = [part for part in parts if isinstance(part, DTensor)]
-    if len(found) < len(parts):
+    dtensors = [part for part in parts if isinstance(part, DTensor)]
+    if len(dtensors) < len(parts):
         raise TypeError(
             "argument 'input' has one part that is a DTensor and one that is not, allowed are two "
             "DTensors; distribute the other part, with torch.distributed.tensor.distribute_tensor"
         )
-    return found
+    return dtensors
 
 
 class _Given(NamedTuple):
