@@ -8,7 +8,7 @@ NO_TENSOR = "must be a tensor (NkiTensor)"
 _MOST_CHARACTERS = 100
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """Returns a value as one line of limited length."""
     try:
         text = " ".join(repr(value).split())

@@ -32,10 +32,10 @@ def page(found: contents.Contents) -> str:
     """Returns the page as HTML, with its pictures and styles inside. Raises ImportError."""
     template = environment(TEMPLATE, WITHOUT_JINJA2).get_template("page.html.j2")
     measured = found.measured()
-    shown = measured or found.files
-    first = shown[0].results
-    rows = [row for file in shown for row in file.results.rows]
-    absent = [each for file in shown for each in file.results.missing]
+    files = measured or found.files
+    first = files[0].results
+    rows = [row for file in files for row in file.results.rows]
+    absent = [each for file in files for each in file.results.missing]
     chip = hardware.chip(first.target)
     return template.render(
         contents=found,

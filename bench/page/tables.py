@@ -208,5 +208,5 @@ def environment_of(file: File) -> dict[str, str]:
     fields = file.results.environment.model_dump()
     packages = fields.pop("packages") | fields.pop("system_packages")
     fields |= {"date": fields["date"].partition("T")[0]}
-    shown = {name.replace("_", " "): str(value) for name, value in (fields | packages).items()}
-    return {"backend": file.results.backend, "chip, degree of LNC": file.results.where, **shown}
+    facts = {name.replace("_", " "): str(value) for name, value in (fields | packages).items()}
+    return {"backend": file.results.backend, "chip, degree of LNC": file.results.where, **facts}

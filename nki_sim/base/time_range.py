@@ -20,11 +20,11 @@ def time_range(
     # No time shows as 1,000 of the unit below.
     unit = unit or next((name for name, one in _UNITS if round(ns) >= 0.99995 * one), "ns")
     size = dict(_UNITS)[unit]
-    shown = f"{_digits(ns / size, 4, unit)} {unit}"
+    text = f"{_digits(ns / size, 4, unit)} {unit}"
     if low_ns is None or high_ns is None:
-        return shown
+        return text
     low, high = (_digits(one / size, 3, unit) for one in (low_ns, high_ns))
-    return shown if low == high else f"{shown} ({low} to {high})"
+    return text if low == high else f"{text} ({low} to {high})"
 
 
 def _digits(value: float, count: int, unit: str) -> str:

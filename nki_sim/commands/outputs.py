@@ -108,7 +108,7 @@ def write_text(file: str, text: str) -> None:
         raise CommandError(f"{file}: {error.strerror or error}") from None
 
 
-def told(timeline: Timeline) -> str:
+def facts_of(timeline: Timeline) -> str:
     """Returns the most important facts about a timeline as lines of text."""
     from nki_sim.report.bottlenecks import bottlenecks
 
@@ -117,15 +117,15 @@ def told(timeline: Timeline) -> str:
     floors = timeline.floors_ns()
     total = timeline.total_ns
     kernels = list(dict.fromkeys(timeline.kernels))
-    shown = ", ".join(kernels[:3]) + (", ..." if len(kernels) > 3 else "")
+    names = ", ".join(kernels[:3]) + (", ..." if len(kernels) > 3 else "")
     if not timeline.instructions:
-        return f"{shown}: no instruction, on {timeline.where}"
+        return f"{names}: no instruction, on {timeline.where}"
     launches = f" in {timeline.launches} launches" if timeline.launches > 1 else ""
     busy = [(name, ns / total) for name, ns in timeline.engine_busy_ns.items() if ns]
     shares = [f"{name} {one:.0%}" if one >= 0.005 else f"{name} <1%" for name, one in busy]
     banks = "1 bank" if timeline.psum_peak_banks == 1 else f"{timeline.psum_peak_banks} banks"
     lines = [
-        f"{shown}: {time_range(total, timeline.low_ns, timeline.high_ns)} modelled on "
+        f"{names}: {time_range(total, timeline.low_ns, timeline.high_ns)} modelled on "
         f"{timeline.where}, {timeline.instructions:,} instructions{launches}",
         *_with_launches(timeline),
         "busy     " + ", ".join(shares),

@@ -88,7 +88,7 @@ def main(options: argparse.Namespace) -> int:
     found = findings.of_warnings(timeline)
     outputs.write(options, timeline, found)  # first, as the reader of the pipe may end
     if outputs.STDOUT not in (options.json, options.sarif):
-        print(outputs.told(timeline))
+        print(outputs.facts_of(timeline))
         print("".join(f"{one}\n" for one in found), end="")
     return FINE
 

@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
     if ran.should_have_launched(options) and launches_begun() == before:
         outputs.say(no_launch.advice(options.script, ran.names))
     else:
-        outputs.say("no launch was completed" if was_refused else outputs.told(timeline))
+        outputs.say("no launch was completed" if was_refused else outputs.facts_of(timeline))
     return ran.code
 
 

@@ -19,7 +19,7 @@ from nki_sim.base import dtypes
 from nki_sim.base.dtypes import Array, Number
 from nki_sim.base.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
 from nki_sim.base.operators import Op, Operator, operator_of
-from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
+from nki_sim.errors import NO_TENSOR, NkiValidationError, brief
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Run
 from nki_sim.instructions.launch_state import active
@@ -82,7 +82,7 @@ class Rules:
     def tensor(self, name: str, t: object) -> NkiTensor:
         """Checks that ``t`` is a tensor."""
         if not isinstance(t, NkiTensor):
-            raise self.fail(name, shown(t), NO_TENSOR)
+            raise self.fail(name, brief(t), NO_TENSOR)
         return t
 
     def tile(

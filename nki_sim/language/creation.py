@@ -13,7 +13,7 @@ from nki_sim.base.dtypes import Array, Dtype, Number
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.operators import OPERATORS
 from nki_sim.base.removed_api import defined_in
-from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
+from nki_sim.errors import NO_TENSOR, NkiValidationError, brief
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import active
 from nki_sim.isa.dma_costs import set_fill
@@ -26,7 +26,7 @@ _SBUF = MemoryRegion.sbuf
 
 def _tensor(function: str, argument: str, value: object) -> NkiTensor:
     if not isinstance(value, NkiTensor):
-        raise NkiValidationError(f"nl.{function}", argument, shown(value), NO_TENSOR)
+        raise NkiValidationError(f"nl.{function}", argument, brief(value), NO_TENSOR)
     return value
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
+from nki_sim.errors import NO_TENSOR, NkiValidationError, brief
 from nki_sim.views.tensor import NkiTensor
 
 Args = tuple[object, ...]  # of a launch
@@ -97,7 +97,7 @@ def naming_arguments(func: Callable[..., object], args: Args, kwargs: Kwargs) ->
             raise
         bound = _bound(func, args, kwargs)
         given = [(name, value) for name, value in bound.items() if value is not None]
-        names = [name for name, value in given if shown(value) == error.value]
+        names = [name for name, value in given if brief(value) == error.value]
         if len(names) != 1:
             raise
         argument = f"argument {names[0]!r} of kernel {name_of(func)}"
@@ -112,7 +112,7 @@ def naming_arguments(func: Callable[..., object], args: Args, kwargs: Kwargs) ->
         if name is None:
             raise
         refused = TypeError(
-            f"argument {name!r} of kernel {name_of(func)} is {shown(value)} of type "
+            f"argument {name!r} of kernel {name_of(func)} is {brief(value)} of type "
             f"{type(value).__name__}, but the kernel uses its attribute {error.name!r}, which only "
             f"a tensor has: {_PASS}"
         )

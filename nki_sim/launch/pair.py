@@ -131,8 +131,8 @@ class CoreSession(Session, CoreState):
             super().tell_unwritten(instruction, storage, value, rule)
 
     def _tell(self, text: str) -> None:
-        if text not in self.pair.told:
-            self.pair.told.add(text)
+        if text not in self.pair.warned:
+            self.pair.warned.add(text)
             super()._tell(text)
 
 
@@ -146,7 +146,7 @@ class Pair:
     """
 
     def __init__(self, func: Any, dry: bool) -> None:
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
         self.tensors: list[list[Storage | None]] = []
         self.meetings: list[tuple[int, int]] = []
         self._numbers: dict[tuple[str, int], int] = {}

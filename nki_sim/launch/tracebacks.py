@@ -13,7 +13,7 @@ from types import TracebackType
 
 from nki_sim import isa, language
 from nki_sim.base.removed_api import explain_call
-from nki_sim.errors import shown
+from nki_sim.errors import brief
 from nki_sim.instructions import instruction
 from nki_sim.instructions.instruction_notes import is_simulators
 
@@ -33,7 +33,7 @@ def ending_in_kernel(kernel: object) -> Iterator[None]:
         yield
     except SystemExit as error:
         ends = RuntimeError(
-            f"kernel {name_of(kernel)} ends the program by sys.exit({shown(error.code)}), but a "
+            f"kernel {name_of(kernel)} ends the program by sys.exit({brief(error.code)}), but a "
             f"kernel has to return to its launch: write return, or raise another error"
         )
         raise ends.with_traceback(error.__traceback__) from None

@@ -294,7 +294,7 @@ class Checker(HeldValues):
             if self.is_traced and about_objects:
                 return
             if not any(map(is_none, operands)) and any(map(self.is_tensor, operands)):
-                self.told.add(test)
+                self.refused_elsewhere.add(test)
                 self.report("tensor-condition", ast.unparse(test))
         elif self.is_tensor(test):
             self.report("tensor-condition", ast.unparse(test))

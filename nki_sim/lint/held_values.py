@@ -50,7 +50,7 @@ class HeldValues(ast.NodeVisitor):
         self.later: dict[str, str] = {}  # names that hold a register or a scalar, with its rule
         self.tiles: set[str] = set()  # names that hold a tensor here
         self.tensors: set[str] = set()  # names that hold a tensor wherever they are bound
-        self.told: set[ast.expr] = set()  # comparisons of which another rule tells
+        self.refused_elsewhere: set[ast.expr] = set()  # comparisons of which another rule tells
 
     def report(self, rule: str, what: str = "", line: int | None = None, message: str = "") -> None:
         """Adds a violation, if the rule holds in the release."""
@@ -149,7 +149,7 @@ class HeldValues(ast.NodeVisitor):
             rules -= {SCALAR}
         for rule in rules:
             self.report(rule, ast.unparse(node))
-        if operation and node not in self.told and any(map(self.is_tile, operands)):
+        if operation and node not in self.refused_elsewhere and any(map(self.is_tile, operands)):
             self.report("tensor-operator", ast.unparse(node), message=why_not(operation))
 
     def _operands(self, node: ast.AST) -> tuple[str, list[ast.expr]]:

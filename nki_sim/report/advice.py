@@ -207,8 +207,8 @@ def _others(timeline: Recording, chip: NeuronCore, events: list[Event]) -> list[
             continue
         names = [e.instruction for e in events if other != e.engine and _runs(chip, other, e)]
         if names:
-            shown = " and ".join(name.removeprefix("nisa.") for name in dict.fromkeys(names))
-            found.append(f"{ENGINE_NAMES[other]} could take some of {shown}")
+            instructions = " and ".join(name.removeprefix("nisa.") for name in dict.fromkeys(names))
+            found.append(f"{ENGINE_NAMES[other]} could take some of {instructions}")
     return [f"{', '.join(found)}."] if found else []
 
 

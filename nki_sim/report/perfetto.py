@@ -145,7 +145,7 @@ def _write(timeline: Recording, writer: _Writer) -> None:
     events = timeline.events
     slices = _slices(timeline, events)
     written = _descriptors(events)
-    shown: list[_Slice] = []
+    drawn: list[_Slice] = []
     counters: list[tuple[int, OverTime]] = []
     cores = max([event.core for event in events], default=0) + 1
     for core in range(cores):
@@ -164,10 +164,10 @@ def _write(timeline: Recording, writer: _Writer) -> None:
                 track = writer.add_track(name, group, about, rank)
                 for one in lane:
                     one.track = track
-                shown += lane
+                drawn += lane
         for rank, (name, about, unit, values) in enumerate(_counters(timeline, core), len(tracks)):
             counters.append((writer.add_track(name, group, about, rank, unit), values))
-    writer.write_slices(shown)
+    writer.write_slices(drawn)
     for track, values in counters:
         writer.write_counter(track, values)
 

@@ -71,16 +71,16 @@ def source_listing(timeline: Recording) -> list[File]:
 
 def _parts(file: str, known: dict[int, Line]) -> list[list[Line]]:
     text = lines_of(file)
-    shown: set[int] = set()
+    listed: set[int] = set()
     functions = _functions("".join(text))
     for number in known:
         inside = [span for span in functions if number in span]
         window = range(max(1, number - _AROUND), number + _AROUND + 1)
         inside.sort(key=len)
-        shown.update(inside[-1] if inside else window)
-    shown = {n for n in shown if n <= len(text)} | set(known)
+        listed.update(inside[-1] if inside else window)
+    listed = {n for n in listed if n <= len(text)} | set(known)
     parts: list[list[Line]] = []
-    for number in sorted(shown):
+    for number in sorted(listed):
         line = known.get(number) or Line(number)
         line.text = text[number - 1].rstrip("\r\n") if number <= len(text) else "(no source)"
         if not parts or parts[-1][-1].number != number - 1:

@@ -26,13 +26,13 @@ def full_memory(
     sizes = {_kind(session, tile): size for tile, size in found}
     counts = Counter(_kind(session, tile) for tile, _ in found)
     kinds = sorted(counts, key=lambda kind: -sizes[kind] * counts[kind])
-    shown = [f"{counts[kind]} x {kind}" for kind in kinds[:_SHOWN]]
+    listed = [f"{counts[kind]} x {kind}" for kind in kinds[:_SHOWN]]
     rest = [f"{len(kinds) - _SHOWN} other kinds"] if len(kinds) > _SHOWN else []
     memory = last.buffer.value
     rule = (
         f"{sum(size for _, size in found)} bytes a partition of {memory} are live at instruction "
         f"{n}{_place(session, n, ' at ')}, and {session.chip.name} has {limit}: use fewer or "
-        f"smaller tiles at a time. The live tiles are {', '.join(shown + rest)}"
+        f"smaller tiles at a time. The live tiles are {', '.join(listed + rest)}"
     )
     error = NkiValidationError("kernel", "the tile to allocate", last.describe(), rule)
     error.source = noted_line(session.notes, n)

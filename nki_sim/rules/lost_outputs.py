@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nki_sim.base.enums import MemoryRegion
-from nki_sim.errors import NkiValidationError, shown
+from nki_sim.errors import NkiValidationError, brief
 from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.instructions.origins import name_and_text
 from nki_sim.views.storage import Storage
@@ -102,7 +102,7 @@ def _useless(session: LaunchState, lost: list[Storage], result: object) -> NkiVa
         f"the kernel changes no argument, so that all it computes is lost. It creates "
         f"{' and '.join(texts)}: {instead}"
     )
-    error = NkiValidationError("return", "the result", shown(result), rule)
+    error = NkiValidationError("return", "the result", brief(result), rule)
     error.name, error.source = RULE, session.created.get(lost[0])
     return error
 

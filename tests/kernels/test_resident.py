@@ -28,6 +28,11 @@ CUBE = (64, 64, 64)
 pytestmark = pytest.mark.usefixtures("strict_chip")
 
 
+def name_of(value):
+    """Returns the id of a parameter; that of a function has no address, which a run changes."""
+    return getattr(value, "__name__", str(value))
+
+
 def solution(shape, is_real):
     """The planner's algorithm for planes or volumes of this shape, and its recipe."""
     name = "resident_planes"
@@ -85,7 +90,7 @@ MORE = [
 @pytest.mark.weekly
 @sweeps.some(
     "strict_chip, make, shape", [*CASES, *(case for case in MORE if case not in CASES)], CASES
-).with_args(ids=str, indirect=["strict_chip"])
+).with_args(ids=name_of, indirect=["strict_chip"])
 def test_planes_and_volumes_in_both_directions(strict_chip, make, shape):
     x = make(*shape)
     ways = (True, 1 / x[0].size), (False, 0.5)

@@ -10,7 +10,7 @@ import numpy as np
 _MOST_CHARACTERS = 200
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """Returns a value as text for a message: one line of limited length.
 
     Python refuses to print ints of thousands of digits, so large ints are described.
@@ -30,7 +30,7 @@ def check_flag(name: str, value: object) -> None:
     Strings and tensors have truth values that would surprise.
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"argument '{name}' is {shown(value)}, allowed are True and False")
+        raise TypeError(f"argument '{name}' is {brief(value)}, allowed are True and False")
 
 
 def index(name: str, value: Any) -> int:
@@ -65,5 +65,5 @@ def finite(name: str, value: object) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"argument '{name}' is {shown(value)}, allowed are finite numbers")
+        raise ValueError(f"argument '{name}' is {brief(value)}, allowed are finite numbers")
     return number

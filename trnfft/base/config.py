@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 
 BACKENDS = {
     "auto": "torch on devices with complex dtypes, nki on NeuronCores, else matmul",
@@ -243,7 +243,7 @@ def set_complex_storage(stored: bool) -> None:
 
 def _checked_bool(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"argument '{name}' is {shown(value)}, allowed is True or False")
+        raise TypeError(f"argument '{name}' is {brief(value)}, allowed is True or False")
     return value
 
 
@@ -273,4 +273,4 @@ def _checked_backend(name: str, source: str) -> str:
 def _checked(name: str, source: str, kind: str, known: dict[str, str]) -> None:
     if not isinstance(name, str) or name not in known:
         choices = "; ".join(f'"{key}": {meaning}' for key, meaning in known.items())
-        raise ValueError(f"{source} is {shown(name)}, which is not a {kind}; use one of {choices}")
+        raise ValueError(f"{source} is {brief(name)}, which is not a {kind}; use one of {choices}")

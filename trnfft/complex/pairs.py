@@ -62,9 +62,9 @@ class RealPairs(torch.Tensor):
     ) -> RealPairs:
         shape, strides, offset = (*real.shape, 2), _strides(real), _offset(real)
         if views:
-            shown = _shown(_layout(real), views)
-            shape, strides = shown.shape, shown.stride()
-            offset += shown.storage_offset()
+            viewed = _unsigned_view(_layout(real), views)
+            shape, strides = viewed.shape, viewed.stride()
+            offset += viewed.storage_offset()
         made = private.make_wrapper_subclass(
             cls,
             shape,
@@ -283,12 +283,12 @@ class View(NamedTuple):
     position: int | None = None
 
 
-def _shown(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
+def _unsigned_view(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
     """Returns what the views, one after the other, show of a tensor, without their signs."""
     for view in views:
         if view.func != aten._neg_view.default:
-            shown = view.func(x, *view.args, **dict(view.kwargs))
-            x = shown if view.position is None else shown[view.position]
+            viewed = view.func(x, *view.args, **dict(view.kwargs))
+            x = viewed if view.position is None else viewed[view.position]
     return x
 
 
@@ -297,8 +297,8 @@ def _are_negative(views: tuple[View, ...]) -> bool:
 
 
 def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
-    shown = _shown(x, views)
-    return -shown if _are_negative(views) else shown  # lazy signs are not seen below autograd
+    viewed = _unsigned_view(x, views)
+    return -viewed if _are_negative(views) else viewed  # lazy signs are not seen below autograd
 
 
 def _layout(real: torch.Tensor) -> torch.Tensor:
@@ -333,8 +333,8 @@ def _viewed(func: Function, pairs: RealPairs, args: tuple[Any, ...], kwargs: dic
             "argument 'input' is a view of the parts of a ComplexTensor, allowed is what "
             "torch.view_as_real made itself; write torch.view_as_complex(x.clone())"
         )
-    shown_before = _shown(_layout(pairs._real), pairs._views)
-    result = func(shown_before, *args, **dict(options))
+    view_before = _unsigned_view(_layout(pairs._real), pairs._views)
+    result = func(view_before, *args, **dict(options))
 
     def seen(position: int | None) -> RealPairs:
         view = View(func, args, options, position)
@@ -364,7 +364,7 @@ def _by_copies(func: private.OpOverload, args: Arguments, kwargs: NamedArguments
         if isinstance(pairs, RealPairs):
             whole, written_copy = wholes[id(pairs)], copies[id(pairs)]
             if _are_negative(pairs._views):
-                _shown(whole, pairs._views).copy_(-written_copy)
+                _unsigned_view(whole, pairs._views).copy_(-written_copy)
             pairs._write(whole)
             result = pairs if result is written_copy else result
     return result

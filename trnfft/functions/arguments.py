@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 import torch
 
-from trnfft.base.checks import check_flag, index, shown
+from trnfft.base.checks import brief, check_flag, index
 from trnfft.base.memory import check_memory, check_memory_of
 from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.kinds import is_native, made_of
@@ -54,7 +54,7 @@ def integer(name: str, value: object) -> int:
         return value  # type: ignore[return-value]
     number = index(name, value)
     if not -(2**63) <= number < 2**63:
-        raise ValueError(f"argument '{name}' is {shown(number)}, allowed are ints of 64 bits")
+        raise ValueError(f"argument '{name}' is {brief(number)}, allowed are ints of 64 bits")
     return number
 
 
@@ -156,7 +156,7 @@ def check_sizes(name: str, sizes: int | Iterable[int], dimensions: int, least: i
     ints = integers(name, sizes)
     if are_several(sizes) and len(ints) != dimensions or min(ints, default=0) < least:
         raise ValueError(
-            f"argument '{name}' is {shown(sizes)}, allowed is an int or a tuple of {dimensions}, "
+            f"argument '{name}' is {brief(sizes)}, allowed is an int or a tuple of {dimensions}, "
             f"each {least} or more"
         )
 
@@ -192,7 +192,7 @@ def check_choice(
     """Raises an error of the given type for a value that is not one of the choices."""
     if not isinstance(value, (str, int, type(None))) or value not in choices:
         raise error_type(
-            f"argument '{name}' is {shown(value)}, allowed are {', '.join(map(repr, choices))}"
+            f"argument '{name}' is {brief(value)}, allowed are {', '.join(map(repr, choices))}"
         )
 
 
@@ -288,7 +288,7 @@ def check_parameters(
     """
     if dtype is not None and dtype not in PART_DTYPES:
         raise TypeError(
-            f"argument 'dtype' is {shown(dtype)}, allowed are real floating point dtypes, those of "
+            f"argument 'dtype' is {brief(dtype)}, allowed are real floating point dtypes, those of "
             f"the parts: {', '.join(map(str, PART_DTYPES))}; use torch.float32 for complex64, "
             f"torch.float64 for complex128"
         )
@@ -311,7 +311,7 @@ def no_numbers(device: torch.device | str | None, dtype: torch.dtype | None) -> 
         kind = TypeError if isinstance(error, TypeError) else RuntimeError
         reason = str(error).split("\n")[0]
         raise kind(
-            f"argument 'device' is {shown(device)}, allowed are devices of this computer: {reason}"
+            f"argument 'device' is {brief(device)}, allowed are devices of this computer: {reason}"
         ) from None
 
 

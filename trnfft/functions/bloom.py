@@ -28,7 +28,7 @@ import torch
 
 from trnfft.backends.choice import named
 from trnfft.base import config
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part, is_followed, is_sharded
@@ -172,7 +172,7 @@ class BloomFilter:
             kind = type(strength).__name__
             raise TypeError(f"argument 'strength' must be a number, not {kind}") from None
         if not fits:
-            raise ValueError(f"argument 'strength' is {shown(strength)}, allowed is 0 to 1")
+            raise ValueError(f"argument 'strength' is {brief(strength)}, allowed is 0 to 1")
         if is_sharded(image):
             along = (-2, -1) if self.channels is None else (-3, -2, -1)
             return of_shards(self._of_shard, image, along, self._spectrum, strength)
@@ -415,10 +415,10 @@ def _interpolated(x: torch.Tensor, dim: int, size: int) -> torch.Tensor:
 def _checked_size(size: Sequence[int]) -> Size:
     sizes = integers("size", size)
     if len(sizes) != 2 or min(sizes) < 1:
-        raise ValueError(f"argument 'size' is {shown(size)}, allowed are (H, W) of 1 pixel or more")
+        raise ValueError(f"argument 'size' is {brief(size)}, allowed are (H, W) of 1 pixel or more")
     if sizes[0] * sizes[1] > MOST_PIXELS:
         raise ValueError(
-            f"argument 'size' is {shown(size)}, allowed are (H, W) of up to {MOST_PIXELS} pixels, "
+            f"argument 'size' is {brief(size)}, allowed are (H, W) of up to {MOST_PIXELS} pixels, "
             f"2 GiB; split the picture into tiles that overlap by the size of the PSF"
         )
     return sizes[0], sizes[1]

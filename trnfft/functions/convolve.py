@@ -29,7 +29,7 @@ import torch
 
 from trnfft.backends.choice import named
 from trnfft.base import cache, config
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import with_parts_in
 from trnfft.complex.parts import is_sharded
@@ -411,7 +411,7 @@ def _axes(dims: int | Iterable[int] | None, ndim: int) -> list[int]:
     axes = [dimension("dims", dim, ndim) for dim in chosen]
     if not axes or len(set(axes)) < len(axes):
         raise ValueError(
-            f"argument 'dims' is {shown(dims)} for operands of {ndim} dimensions, allowed are "
+            f"argument 'dims' is {brief(dims)} for operands of {ndim} dimensions, allowed are "
             f"distinct dimensions, at least one"
         )
     return axes

@@ -47,7 +47,7 @@ from torch.overrides import is_tensor_like
 from trnfft.backends.backend import Call
 from trnfft.backends.torch_native import MOST_DIMENSIONS, torchs
 from trnfft.base import config
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.complex.dispatch import implements
@@ -736,7 +736,7 @@ def _entered(name: str, kind: Call, input: Input) -> Operand:
 def check_result(name: str, given: object, shape: Sequence[int], x: Operand) -> None:
     """Raises RuntimeError where the result of these lengths does not fit in memory."""
     if may_be_too_many(math.prod(shape)) and not x.is_sharded:
-        what = f"argument '{name}' is {shown(given)}"
+        what = f"argument '{name}' is {brief(given)}"
         check_memory(what, shape, x.like.element_size(), x.like.device)
 
 

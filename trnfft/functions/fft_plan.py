@@ -16,7 +16,7 @@ import torch
 from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
 from trnfft.base import config
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.parts import described, of_parts
 from trnfft.complex.sharded import placement_of
@@ -311,7 +311,7 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
     if placement_of(x_spec) is not None:
         if device is not None:
             raise ValueError(
-                f"argument 'device' is {shown(device)}, allowed is None where argument 'x_spec' is "
+                f"argument 'device' is {brief(device)}, allowed is None where argument 'x_spec' is "
                 f"a DTensor, which has a mesh of devices"
             )
         return x_spec

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from trnfft.backends.torch_native import torchs
-from trnfft.base.checks import finite, index, shown
+from trnfft.base.checks import brief, finite, index
 from trnfft.base.torch_private import DisableTorchFunction
 from trnfft.functions.arguments import check_positive, integer
 
@@ -111,7 +111,7 @@ def heart(size: int) -> torch.Tensor:
 
 def _check_size(size: int) -> None:
     if index("size", size) > _LARGEST:
-        raise ValueError(f"argument 'size' is {shown(size)}, allowed is 1 to {_LARGEST}")
+        raise ValueError(f"argument 'size' is {brief(size)}, allowed is 1 to {_LARGEST}")
     check_positive(size=size)
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from trnfft.base.checks import finite, shown
+from trnfft.base.checks import brief, finite
 from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.kinds import as_complex_tensor
 from trnfft.complex.parts import is_sharded
@@ -73,7 +73,7 @@ class Multiply(Step):
             _check_plain("factor", self.factor, 1)
         elif isinstance(self.factor, bool) or not isinstance(self.factor, (int, float, complex)):
             raise TypeError(
-                f"argument 'factor' is {shown(self.factor)}, allowed are numbers and tensors of "
+                f"argument 'factor' is {brief(self.factor)}, allowed are numbers and tensors of "
                 f"one dimension"
             )
         else:
@@ -238,7 +238,7 @@ def checked(name: str, given: object, allowed: tuple[type[Step], ...]) -> tuple[
         if not isinstance(step, allowed):
             names = ", ".join(each.__name__ for each in allowed)
             raise TypeError(
-                f"argument '{name}' has {shown(step)}, allowed are these steps of trnfft.steps: "
+                f"argument '{name}' has {brief(step)}, allowed are these steps of trnfft.steps: "
                 f"{names}"
             )
         steps.append(step)

@@ -15,7 +15,7 @@ import warnings
 
 import torch
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.base.torch_private import get_unwrapped, is_functorch_wrapped_tensor
 from trnfft.complex.parts import Numbers, each_part, is_sharded
@@ -268,7 +268,7 @@ def _count_of(length: int, x: torch.Tensor, is_complex: bool) -> int:
     count = max(integer("length", length), 0)
     shape = (*x.shape[:-2], count)
     if may_be_too_many(math.prod(shape)):
-        what = f"argument 'length' is {shown(count)}"
+        what = f"argument 'length' is {brief(count)}"
         check_memory(what, shape, x.real.element_size() * (2 if is_complex else 1), x.device)
     return count
 

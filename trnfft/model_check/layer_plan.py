@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.base.memory import check_memory
 from trnfft.functions.arguments import are_several, check_flags, integers
 from trnfft.model_check import Report, check_model
@@ -69,7 +69,7 @@ def _without_numbers(given: object) -> torch.Tensor:
         return torch.empty_like(given, device="meta")
     if not are_several(given):
         raise TypeError(
-            f"argument 'inputs' has {shown(given)}, allowed are shapes, such as (8, 512), and "
+            f"argument 'inputs' has {brief(given)}, allowed are shapes, such as (8, 512), and "
             f"tensors"
         )
     shape = integers("inputs", given)

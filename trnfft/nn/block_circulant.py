@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.functions.arguments import (
     check_device,
     check_flags,
@@ -207,7 +207,7 @@ def convert_linear(
         )
     check_positive(block_size=block_size)
     if predicate is not None and not callable(predicate):
-        raise TypeError(f"argument 'predicate' is {shown(predicate)}, allowed is a function")
+        raise TypeError(f"argument 'predicate' is {brief(predicate)}, allowed is a function")
     replacements: dict[nn.Module, nn.Module] = {}
     for name, module in model.named_modules():
         if type(module) is not nn.Linear:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.products import bilinear_parts
 from trnfft.functions.arguments import check_parameters
@@ -166,14 +166,14 @@ def _ranks(
         ranks = int(ranks) if name == "cp" else tuple(map(int, ranks))
     except (AssertionError, TypeError, ValueError, IndexError) as reason:
         raise ValueError(
-            f"argument 'rank' is {shown(rank)}, which fits no {name}: {reason}"
+            f"argument 'rank' is {brief(rank)}, which fits no {name}: {reason}"
         ) from None
     given = (ranks,) if isinstance(ranks, int) else ranks
     expected = {"cp": 1, "tucker": len(shape), _TRAIN: len(shape) + 1}[name]
     ends = (given[0], given[-1]) if name == _TRAIN else (1, 1)
     if len(given) != expected or min(given) < 1 or ends != (1, 1):
         raise ValueError(
-            f"argument 'rank' is {shown(rank)}, allowed for {name!r} are a share above 0, as a "
+            f"argument 'rank' is {brief(rank)}, allowed for {name!r} are a share above 0, as a "
             f"float, and {_RANKS[name].format(expected)}"
         )
     return ranks

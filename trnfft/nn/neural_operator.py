@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from trnfft.base.checks import finite, shown
+from trnfft.base.checks import brief, finite
 from trnfft.complex.dispatch import Parts
 from trnfft.functions.arguments import (
     check_flags,
@@ -224,7 +224,7 @@ class SpectralConv(SplitWeight):
             given = integers("output_shape", output_shape)
             if len(given) != len(self.modes) or min(given) < 1:
                 raise ValueError(
-                    f"argument 'output_shape' is {shown(output_shape)}, allowed are "
+                    f"argument 'output_shape' is {brief(output_shape)}, allowed are "
                     f"{len(self.modes)} numbers, each 1 or more"
                 )
             return given
@@ -268,7 +268,7 @@ def _scale(given: float | Sequence[float] | None, dimensions: int) -> tuple[floa
     factors = tuple(finite("resolution_scaling_factor", factor) for factor in factors)
     if len(factors) != dimensions or min(factors) <= 0:
         raise ValueError(
-            f"argument 'resolution_scaling_factor' is {shown(given)}, allowed is a positive number "
+            f"argument 'resolution_scaling_factor' is {brief(given)}, allowed is a positive number "
             f"or {dimensions} of them, one for each dimension"
         )
     return factors
@@ -288,7 +288,7 @@ def _factorization(given: object, implementation: object) -> str:
     """Returns argument 'factorization' in lower case, "" for a dense weight."""
     if implementation not in ("reconstructed", "factorized"):
         raise ValueError(
-            f"argument 'implementation' is {shown(implementation)}, allowed are 'reconstructed' "
+            f"argument 'implementation' is {brief(implementation)}, allowed are 'reconstructed' "
             f"and 'factorized'"
         )
     name = given.lower() if isinstance(given, str) else given
@@ -296,7 +296,7 @@ def _factorization(given: object, implementation: object) -> str:
         return ""
     if name not in FACTORIZATIONS:
         raise NotImplementedError(
-            f"argument 'factorization' is {shown(given)}, allowed are None, 'tucker', 'cp' and "
+            f"argument 'factorization' is {brief(given)}, allowed are None, 'tucker', 'cp' and "
             f"'tt'; for other values use neuraloperator's own SpectralConv inside "
             f"trnfft.patch_torch()"
         )
@@ -310,7 +310,7 @@ def _fixed_modes(given: object, count: int) -> list[int] | None:
     modes = list(integers("fixed_rank_modes", given))
     if not all(0 <= mode < count for mode in modes):
         raise ValueError(
-            f"argument 'fixed_rank_modes' is {shown(given)}, allowed are False, True and modes "
+            f"argument 'fixed_rank_modes' is {brief(given)}, allowed are False, True and modes "
             f"from 0 to {count - 1}"
         )
     return modes
@@ -319,6 +319,6 @@ def _fixed_modes(given: object, count: int) -> list[int] | None:
 def _check_only(name: str, value: object, allowed: object) -> None:
     if type(value) is not type(allowed) or value != allowed:
         raise NotImplementedError(
-            f"argument '{name}' is {shown(value)}, allowed is {allowed!r}; for other values use "
+            f"argument '{name}' is {brief(value)}, allowed is {allowed!r}; for other values use "
             f"neuraloperator's own SpectralConv inside trnfft.patch_torch()"
         )

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from trnfft.base.checks import finite, shown
+from trnfft.base.checks import brief, finite
 from trnfft.base.memory import check_memory
 from trnfft.complex.parts import is_sharded
 from trnfft.functions.arguments import (
@@ -401,9 +401,9 @@ class MelSpectrogram(nn.Module):
 def _window(size: int, window_fn: object, wkwargs: object) -> torch.Tensor:
     """Returns the window that `window_fn` makes, checked."""
     if not callable(window_fn):
-        raise TypeError(f"argument 'window_fn' is {shown(window_fn)}, allowed are functions")
+        raise TypeError(f"argument 'window_fn' is {brief(window_fn)}, allowed are functions")
     if not isinstance(wkwargs, (dict, type(None))):
-        raise TypeError(f"argument 'wkwargs' is {shown(wkwargs)}, allowed are None and a dict")
+        raise TypeError(f"argument 'wkwargs' is {brief(wkwargs)}, allowed are None and a dict")
     window = window_fn(size, **(wkwargs or {}))
     if not isinstance(window, torch.Tensor) or window.shape != (size,):
         made = f"shape {tuple(window.shape)}" if isinstance(window, torch.Tensor) else type(window)

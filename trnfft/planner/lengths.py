@@ -11,7 +11,7 @@ from nki_kernels.fft import butterfly_tables, four_step_tables, stage
 from nki_kernels.real import real_stockham
 from nki_sim import hardware
 from trnfft.base import cache, config
-from trnfft.base.checks import check_flag, shown
+from trnfft.base.checks import brief, check_flag
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
 from trnfft.planner.algorithms.four_step import throughput
 from trnfft.planner.algorithms.split_four_step import split_work
@@ -66,7 +66,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
     least, chip = at_least_one("target", target), hardware.current()
     if least > MOST_POINTS:
         raise ValueError(
-            f"argument 'target' is {shown(least)}, allowed is 1 to {MOST_POINTS}: a tensor has no "
+            f"argument 'target' is {brief(least)}, allowed is 1 to {MOST_POINTS}: a tensor has no "
             f"more elements"
         )
     check_flag("real", real)

@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds.kind import at_least_one
 from trnfft.planner.planner import LONGEST, plan
@@ -121,7 +121,7 @@ def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
     n = math.prod(radices)
     if n > MOST_POSITIONS:
         raise ValueError(
-            f"argument 'n' is {shown(n)}, allowed is 1 to {MOST_POSITIONS}; from {LONGEST + 1} on "
+            f"argument 'n' is {brief(n)}, allowed is 1 to {MOST_POSITIONS}; from {LONGEST + 1} on "
             f"there is no plan, and the planned order is the natural one"
         )
     return np.arange(n).reshape(radices).transpose().reshape(-1)

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from nki_sim import hardware
 from trnfft.base import cache, config
-from trnfft.base.checks import check_flag, shown
+from trnfft.base.checks import brief, check_flag
 from trnfft.base.memory import return_freed_memory
 from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
@@ -155,7 +155,7 @@ def plan_for(
         'frame_bands'
     """
     if not isinstance(kind, KindRecord):
-        raise TypeError(f"argument 'kind' is {shown(kind)}, allowed are records of planner.kinds")
+        raise TypeError(f"argument 'kind' is {brief(kind)}, allowed are records of planner.kinds")
     mode, budget = checked_accuracy(precision, "float32", None)
     if budget < accuracy.MAX_ERRORS["fast"] and not isinstance(kind, Transform):
         raise NotImplementedError(f"no kernel computes a {kind.title} in the precision {mode!r}")
@@ -210,7 +210,7 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
     if algorithms is None:
         return None
     if not isinstance(algorithms, Iterable) or getattr(algorithms, "ndim", 1) == 0:
-        raise TypeError(f"argument 'algorithms' is {shown(algorithms)}, allowed are names")
+        raise TypeError(f"argument 'algorithms' is {brief(algorithms)}, allowed are names")
     names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
     for name in names:
         if (
@@ -219,7 +219,7 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
             or (name == SEED and len(names) > 1)
         ):
             raise ValueError(
-                f"argument 'algorithms' has {shown(name)}, which is not an algorithm; allowed are "
+                f"argument 'algorithms' has {brief(name)}, which is not an algorithm; allowed are "
                 f"{', '.join(ALGORITHMS)}, and {SEED!r} alone"
             )
     return names
@@ -292,7 +292,7 @@ def check_longest(n: int) -> None:
     """Raises NotImplementedError for a transform that is too long for any kernel."""
     if n > LONGEST:
         raise NotImplementedError(
-            f"N = {shown(n)} is more than the {LONGEST} points that a launch transforms: split it "
+            f"N = {brief(n)} is more than the {LONGEST} points that a launch transforms: split it "
             f'over several cores or launches, see "Longer transforms" in docs/planner.md, or use '
             f'trnfft.set_precision("double"), which transforms any length on the host'
         )
@@ -302,12 +302,12 @@ def _check_points(problem: Problem) -> None:
     """Raises NotImplementedError for too large a problem, before the search."""
     if problem.batch > _MOST_BATCH:
         raise NotImplementedError(
-            f"argument 'batch' is {shown(problem.batch)}, which no memory holds; use a smaller one"
+            f"argument 'batch' is {brief(problem.batch)}, which no memory holds; use a smaller one"
         )
     if problem.kind.is_rows:
         check_longest(problem.n)
     elif problem.n > MOST_POINTS and problem.kind.separate(problem.batch) is None:
-        shape = " x ".join(map(shown, problem.kind.sizes))
+        shape = " x ".join(map(brief, problem.kind.sizes))
         raise NotImplementedError(
             f"shape {shape} has more than {MOST_POINTS} points, and no tensor on a chip more than "
             f"2 GiB: split it, or transform one axis after the other"

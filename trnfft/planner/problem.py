@@ -7,7 +7,7 @@ from typing import Generic
 
 from nki_sim import hardware
 from trnfft.base import config
-from trnfft.base.checks import finite, shown
+from trnfft.base.checks import brief, finite
 from trnfft.planner import accuracy
 from trnfft.planner.kinds import K, Part, Transform
 from trnfft.planner.kinds.kind import at_least_one, checked_shape
@@ -71,7 +71,7 @@ def checked_transform(n: object, shape: object, padded_from: object, part: Part)
     """Returns the kind of a transform from the arguments of `plan`."""
     if shape is not None and n is not None:
         raise TypeError(
-            f"arguments 'n' and 'shape' are {shown(n)} and {shown(shape)}, allowed is one of them"
+            f"arguments 'n' and 'shape' are {brief(n)} and {brief(shape)}, allowed is one of them"
         )
     lengths = (at_least_one("n", n),) if shape is None else checked_shape("shape", shape)
     if padded_from is None:
@@ -103,7 +103,7 @@ def _chip(target: str) -> hardware.NeuronCore:
         return hardware.chip(target)
     except (ValueError, TypeError):  # TypeError for values that cannot be looked up
         known = ", ".join(hardware.NAMES)
-        raise ValueError(f"argument 'target' is {shown(target)}, allowed are {known}") from None
+        raise ValueError(f"argument 'target' is {brief(target)}, allowed are {known}") from None
 
 
 def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
@@ -121,7 +121,7 @@ def _dtype_name(dtype: object) -> str:
     name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
     if name not in DTYPES:
         raise TypeError(
-            f"argument 'dtype' is {shown(dtype)}, allowed are {', '.join(DTYPES)}: the dtype of "
+            f"argument 'dtype' is {brief(dtype)}, allowed are {', '.join(DTYPES)}: the dtype of "
             f"the real and imaginary part"
         )
     return name

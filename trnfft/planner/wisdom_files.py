@@ -14,7 +14,7 @@ import msgspec
 
 from nki_sim import hardware
 from nki_sim.base.whole_file import write_whole
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan
 from trnfft.planner.schema import PlanRow, WisdomHeader
@@ -149,7 +149,7 @@ def _path(path: object) -> Path:
             raise ValueError("embedded null byte")
     except ValueError as error:
         raise ValueError(
-            f"argument 'path' is {shown(path)}, allowed are names that a file can have: {error}"
+            f"argument 'path' is {brief(path)}, allowed are names that a file can have: {error}"
         ) from None
     return Path(name)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nki_sim import hardware
 from nki_sim.base import dtypes
-from trnfft.base.checks import check_flag, shown
+from trnfft.base.checks import brief, check_flag
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import Convolution
@@ -67,7 +67,7 @@ def fft_workspace_bytes(
     check_flag("convolution", convolution)
     if at_least_one("batch", batch) > MOST_BATCH:
         raise NotImplementedError(
-            f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch; use a "
+            f"argument 'batch' is {brief(batch)}, which no kernel transforms in one launch; use a "
             f"smaller batch"
         )
     if convolution:
@@ -116,7 +116,7 @@ def workspace_bytes(plan: Plan, batch: int | None = None) -> int:
         timeline = cost.timeline(plan.recipe, batch, chip, plan.cores)
     except cost.CannotRun as reason:
         raise NotImplementedError(
-            f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch on "
+            f"argument 'batch' is {brief(batch)}, which no kernel transforms in one launch on "
             f"{plan.where}: {reason}; use a smaller batch"
         ) from None
     complex_bytes = 3 * 4 * batch * plan.n if algorithm.kind != plan.kind.name else 0

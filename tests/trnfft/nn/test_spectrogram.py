@@ -55,7 +55,7 @@ SPECTROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("options", SPECTROGRAMS, ids=str)
+@pytest.mark.parametrize("options", SPECTROGRAMS)
 def test_arguments_of_a_spectrogram(options):
     x = single(3, 100)
     expected = LAYERS["nn.Spectrogram"].reference(x.double(), 32, **options)

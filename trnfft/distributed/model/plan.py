@@ -28,7 +28,7 @@ from torch.distributed.tensor import Shard
 
 from nki_sim import hardware
 from nki_sim.measured_times import about, in_words
-from trnfft.base.checks import check_flag, shown
+from trnfft.base.checks import brief, check_flag
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.model.modelled_steps import (
     BLUESTEIN,
@@ -240,7 +240,7 @@ def plan(
     sizes, mesh = checked_shape("shape", shape), checked_shape("mesh_shape", mesh_shape)
     check_flag("real", real)
     if order not in (NATURAL, PLANNED):
-        raise ValueError(f"argument 'order' is {shown(order)}, allowed are 'natural' and 'planned'")
+        raise ValueError(f"argument 'order' is {brief(order)}, allowed are 'natural' and 'planned'")
     launches = checked_launches(target, cores, precision)
     _check_axes(sizes, mesh)
     machine = machine_of(hardware.chip(launches.target), launches.cores)
@@ -250,7 +250,7 @@ def plan(
             problem = _problem(sizes, mesh, bool(real), order == PLANNED)
             way = Cluster(launches, machine, mesh).way(problem)
     except NotImplementedError as error:
-        raise NotImplementedError(f"argument 'shape' is {shown(sizes)}: {error}") from None
+        raise NotImplementedError(f"argument 'shape' is {brief(sizes)}: {error}") from None
     return DistributedPlan(
         shape=sizes,
         mesh_shape=mesh,
@@ -272,7 +272,7 @@ def _check_axes(shape: tuple[int, ...], mesh: tuple[int, ...]) -> None:
     if len(mesh) > axes:
         allowed = "one size" if axes == 1 else "one or two sizes"
         raise ValueError(
-            f"argument 'mesh_shape' is {shown(mesh)}, allowed for shape {shown(shape)} is a tuple "
+            f"argument 'mesh_shape' is {brief(mesh)}, allowed for shape {brief(shape)} is a tuple "
             f"of {allowed}: use ({math.prod(mesh)},), or a tensor of more dimensions"
         )
 

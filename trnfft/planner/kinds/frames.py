@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one, number_of
 from trnfft.planner.kinds.transform import R2C, Transform
 
@@ -42,7 +42,7 @@ class Frames(KindRecord, tag="frames", frozen=True):
             self._check(bands=at_least_one)
         if self.power is None and self.bands is not None:
             raise ValueError(
-                f"argument 'bands' is {shown(self.bands)}, allowed is None with argument 'power' "
+                f"argument 'bands' is {brief(self.bands)}, allowed is None with argument 'power' "
                 f"None, because only powers are summed in bands"
             )
 
@@ -110,5 +110,5 @@ class Frames(KindRecord, tag="frames", frozen=True):
 
 def _checked_power(name: str, power: object) -> object:
     if power is not None and (type(power) is not int or power not in (1, 2)):
-        raise ValueError(f"argument {name!r} is {shown(power)}, allowed are None, 1 and 2")
+        raise ValueError(f"argument {name!r} is {brief(power)}, allowed are None, 1 and 2")
     return power

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
-from trnfft.base.checks import check_flag, index, shown
+from trnfft.base.checks import brief, check_flag, index
 
 Count = Annotated[int, Meta(ge=1, le=2**62)]
-Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]
+_MOST_AXES = 64
+Counts = Annotated[tuple[Count, ...], Meta(max_length=_MOST_AXES)]
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def at_least_one(name: str, value: object) -> int:
     """Returns an argument as an int; TypeError for other types, ValueError for less than 1."""
     number = index(name, value)
     if number < 1:
-        raise ValueError(f"argument {name!r} is {shown(number)}, allowed is 1 or more")
+        raise ValueError(f"argument {name!r} is {brief(number)}, allowed is 1 or more")
     return number
 
 
@@ -157,7 +159,9 @@ def checked_shape(name: str, sizes: object) -> tuple[int, ...]:
     """Returns an argument as a tuple of one or more ints of at least 1."""
     if not isinstance(sizes, Iterable) or getattr(sizes, "ndim", 1) == 0:
         raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
-    checked = tuple(at_least_one(name, size) for size in sizes)
+    checked = tuple(at_least_one(name, size) for size in islice(sizes, _MOST_AXES + 1))
     if not checked:
         raise ValueError(f"argument {name!r} is (), allowed are one or more sizes")
+    if len(checked) > _MOST_AXES:  # an iterable may be endless
+        raise ValueError(f"argument {name!r} has more than {_MOST_AXES} sizes, allowed are fewer")
     return checked

@@ -6,7 +6,7 @@ from operator import gt
 
 from msgspec import structs
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.planner.kinds.kind import Counts, KindRecord, checked_shape
 
 
@@ -57,7 +57,7 @@ def checked_data(name: str, data: object, lengths: tuple[int, ...]) -> tuple[int
     sizes = checked_shape(name, data)
     if len(sizes) != len(lengths) or any(map(gt, sizes, lengths)):
         raise ValueError(
-            f"argument {name!r} is {shown(sizes)}, allowed are {len(lengths)} sizes up to "
-            f"{shown(lengths)}"
+            f"argument {name!r} is {brief(sizes)}, allowed are {len(lengths)} sizes up to "
+            f"{brief(lengths)}"
         )
     return sizes

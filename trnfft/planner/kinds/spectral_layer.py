@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.planner import accuracy
 from trnfft.planner.kinds.kind import (
     Count,
@@ -59,7 +59,7 @@ class _Spectral(KindRecord, frozen=True):
         most = (*self.lengths[:-1], self.lengths[-1] // 2 + 1)
         if len(self.kept) != len(self.lengths) or any(map(gt, self.kept, most)):
             raise ValueError(
-                f"argument 'kept' is {shown(self.kept)}, allowed are {len(self.lengths)} numbers "
+                f"argument 'kept' is {brief(self.kept)}, allowed are {len(self.lengths)} numbers "
                 f"up to {most}"
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from trnfft.base.checks import shown
+from trnfft.base.checks import brief
 from trnfft.planner.kinds.padded import Padded
 
 Part = Literal["c2c", "r2c", "c2r"]
@@ -31,7 +31,7 @@ class Transform(Padded, tag="transform", frozen=True):
         super().__post_init__()
         if self.part not in _TITLES:
             raise ValueError(
-                f"argument 'part' is {shown(self.part)}, allowed are {', '.join(_TITLES)}"
+                f"argument 'part' is {brief(self.part)}, allowed are {', '.join(_TITLES)}"
             )
 
     @property
