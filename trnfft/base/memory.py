@@ -45,17 +45,10 @@ def check_memory(
         )
 
 
-def check_memory_of(name: str, x: torch.Tensor, part: torch.Tensor) -> None:
-    """Raises RuntimeError for an argument that is larger than the memory, as an expanded one.
-
-    Args:
-        name: name of the argument.
-        x: the argument.
-        part: a part of it, whose attributes take less time to read.
-    """
-    if may_be_too_many(part.numel()):
-        what = f"argument '{name}' has shape {tuple(x.shape)}"
-        check_memory(what, x.shape, x.element_size(), x.device)
+def check_memory_of(name: str, x: torch.Tensor) -> None:
+    """Raises RuntimeError for an argument that is larger than the memory, as an expanded one."""
+    what = f"argument '{name}' has shape {tuple(x.shape)}"
+    check_memory(what, x.shape, x.element_size(), x.device)
 
 
 def _memory() -> int:

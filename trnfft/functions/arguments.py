@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 
 from trnfft.base.checks import brief, check_flag, index
-from trnfft.base.memory import check_memory, check_memory_of
+from trnfft.base.memory import check_memory, check_memory_of, may_be_too_many
 from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import Numbers, described, is_sharded, split
@@ -202,8 +202,9 @@ def check_choice(
 def check_tensor(name: str, x: object) -> None:
     """Raises an error for an argument that is no tensor, or a tensor that is not plain numbers."""
     tensor = _of_plain_numbers(name, x)
-    if not is_sharded(tensor):  # of such a tensor, this device holds only a part
-        check_memory_of(name, tensor, described(tensor))
+    # Of a sharded tensor, this device holds only a part.
+    if may_be_too_many(described(tensor).numel()) and not is_sharded(tensor):
+        check_memory_of(name, tensor)
 
 
 def _of_plain_numbers(name: str, x: object) -> torch.Tensor:
@@ -366,7 +367,10 @@ def operand(
     """Returns the operand of an argument, in a dtype of computation; as `floating_point`."""
     made = operand_of(_of_plain_numbers(name, x))
     if not made.is_sharded:
-        check_memory_of(name, x, made.like)
+        if may_be_too_many(made.like.numel()):
+            check_memory_of(name, x)
+        if type(x) in _KNOWN and made.like.dtype in _COMPUTED:
+            return made
     floating = _floating(name, x, error_type, with_integers)
     if floating is not x:
         made = operand_of(floating)

@@ -7,7 +7,8 @@ computes below reads the fields and asks nobody again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -22,8 +23,9 @@ Mode = Literal["eager", "traced", "compiled", "exported"]
 """What runs the operations: torch itself, torch.jit.trace, torch.compile or torch.export."""
 
 
-class Operand(NamedTuple):
-    """Numbers to compute with.
+@dataclass(eq=False)  # Dynamo of torch 2.9 knows no properties of named tuples
+class Operand:
+    """Numbers to compute with, which nothing changes.
 
     Attributes:
         parts: both parts of a ComplexTensor, or another tensor alone: a native or real one, or one
@@ -89,7 +91,8 @@ class Operand(NamedTuple):
 
     def of(self, *values: torch.Tensor) -> Operand:
         """Returns the operand of other numbers of the same call: both parts, or a tensor alone."""
-        return Operand(values, *self[1:])
+        settings = self.mode, self.backend, self.precision, self.has_native
+        return Operand(values, self.is_sharded, *settings)
 
     def joined(self, values: Values) -> torch.Tensor:
         """Returns values that nothing else holds as a tensor of the kind that the operand gives."""
@@ -116,8 +119,10 @@ def operand_of(x: torch.Tensor) -> Operand:
     if mode in ("compiled", "exported"):
         return Operand(parts, False, mode, "", "", has_native(device))
     backend = backend_for(device)
-    precision = config.get_precision()
-    return Operand(parts, False, mode, backend, precision, has_native(device, backend))
+    is_native = backend == "torch" or has_native(
+        device, backend
+    )  # the type of a device reads slowly
+    return Operand(parts, False, mode, backend, config.get_precision(), is_native)
 
 
 def is_recorded() -> bool:

@@ -98,13 +98,12 @@ def transformed_values(x: Operand, call: Call) -> Values:
     if x.is_in_graph:  # which reads the settings of its context when it runs
         return _by_parts(x, call, lambda parts: _by_operator(x, parts, call, None))
     backend = named("torch" if x.precision == "double" else x.backend)
-    call = call._replace(precision=x.precision)
     if _takes_whole(backend, x.like, call):
-        return backend.whole(x.parts, call, x.gives_native)
+        return backend.whole(x.parts, call._replace(precision=x.precision), x.gives_native)
+    own = call._replace(norm=call.scale, precision=x.precision)
     if _is_of_torch_operations(backend, x):
-        method = getattr(backend, call.kind)
-        return _by_parts(x, call, partial(method, call=call._replace(norm=call.scale)))
-    return _by_parts(x, call, lambda parts: _by_operator(x, parts, call, backend))
+        return _by_parts(x, call, partial(getattr(backend, call.kind), call=own))
+    return _by_parts(x, call, lambda parts: _by_operator(x, parts, own, backend))
 
 
 def transformed_parts(x: Operand, call: Call) -> Parts:
@@ -140,7 +139,7 @@ def prepared(x: Operand, call: Call) -> tuple[Callable[[torch.Tensor], torch.Ten
         mode = mode_now()
         if mode == "traced":
             given = traced.held(given, range(given.ndim))
-        now = Operand(values_of(given), False, mode, *x[3:])
+        now = Operand(values_of(given), False, mode, x.backend, x.precision, x.has_native)
         if direct is None or mode != "eager" or autocast.is_on(now.like.device):
             return now.joined(
                 _by_parts(now, call, lambda parts: _by_operator(now, parts, call, backend))
