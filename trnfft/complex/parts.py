@@ -39,6 +39,7 @@ Values = tuple[torch.Tensor, ...]
 """Both parts of complex numbers, or a tensor of real or native complex numbers alone."""
 
 aten = torch.ops.aten
+_unbind_copy: Any = torch.unbind_copy  # whose type says that it returns None
 
 _BATCHING = private.dispatch_key_parse("VmapMode")
 
@@ -320,17 +321,15 @@ def parts_of_values(values: Values) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def parts_apart(z: torch.Tensor) -> Values:
-    """Returns the parts of a complex tensor of either kind, contiguous and in memory of their own.
+    """Returns the parts of a native complex tensor, contiguous and in memory of their own.
 
     A real tensor is returned alone.
     """
-    if isinstance(z, ComplexTensor):
-        return parts_of(z)
-    z = z.contiguous().resolve_conj()  # twice as fast as transposing each part
+    z = z.contiguous()  # twice as fast as transposing each part
     if not z.is_complex():
         return (z,)
-    parts: Any = torch.unbind_copy(torch.view_as_real(z), -1)  # type: ignore[func-returns-value]
-    return tuple(parts)
+    parts: Values = _unbind_copy(torch.view_as_real(z.resolve_conj()), -1)
+    return parts
 
 
 def native_of(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
