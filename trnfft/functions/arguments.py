@@ -371,15 +371,8 @@ def operand(
             check_memory_of(name, x)
         if type(x) in _KNOWN and made.like.dtype in _COMPUTED:
             return made
-    floating = _floating(name, x, error_type, with_integers)
-    if floating is not x:
-        made = operand_of(floating)
-    if made.is_sharded:
-        return made.of(widened(made.like))
-    if made.like.dtype in _COMPUTED:
-        return made
-    dtype = torch.complex64 if made.like.is_complex() else torch.float32
-    return made.of(*(part.to(dtype) for part in made.parts))
+    floating = widened(_floating(name, x, error_type, with_integers))
+    return made if floating is x else operand_of(floating)
 
 
 def to_compute(
