@@ -9,6 +9,8 @@ import importlib.util
 import os
 import re
 import sys
+from functools import cache
+from pathlib import Path
 
 # The simulator and torch multiply many small matrices, and tests run in parallel. Each process uses
 # one thread, because more threads would wait for each other. These lines come before any import of
@@ -23,6 +25,7 @@ import pytest  # noqa: E402
 
 from tests.scheduling import scheduling, starts_processes  # noqa: E402
 
+ROOT = Path(__file__).parents[1]
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Folders whose tests need torch, whatever they import.
 OF_TRNFFT = {"fuzz", "planner", "trnfft", "trnfft_demo"}
@@ -49,8 +52,21 @@ def pytest_ignore_collect(collection_path, config):
         return collection_path.name in OF_TRNFFT or None
     if not is_file:
         return None
-    needs_torch = re.compile(r"^(from|import) (torch|trnfft)\b", re.MULTILINE)
-    return bool(needs_torch.search(collection_path.read_text("utf-8"))) or None
+    return _needs_torch(collection_path) or None
+
+
+@cache
+def _needs_torch(path):
+    """Returns whether a file of tests imports torch or trnfft, itself or by files of this tree."""
+    text = path.read_text("utf-8")
+    if re.search(r"^(from|import) (torch|trnfft)\b", text, re.MULTILINE):
+        return True
+    for module in re.findall(r"^(?:from|import) ([.\w]+)", text, re.MULTILINE):
+        folders = [path.parent] if module.startswith(".") else [ROOT, ROOT / "scripts"]
+        files = [folder / f"{module.strip('.').replace('.', '/')}.py" for folder in folders]
+        if any(file.is_file() and _needs_torch(file) for file in files):
+            return True
+    return False
 
 
 def pytest_addoption(parser):

@@ -1,8 +1,6 @@
 """Kernels for the tests of reports."""
 
-import nki
-import nki.isa as nisa
-import nki.language as nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 
 @nki.jit
