@@ -10,6 +10,7 @@ from tests import sweeps
 from tests.tolerances import near, transforms
 from tests.trnfft.samples import random_complex
 from trnfft import ComplexTensor, order
+from trnfft.backends import matmul
 from trnfft.planner.accuracy import MAX_ERRORS
 
 LENGTHS = [1, 2, 12, 97, 128, 131, 257, 256, 360, 384, 1000, 1024, 4096]
@@ -18,6 +19,8 @@ THREE_STAGES = 2**15
 
 every_length = pytest.mark.parametrize("n", [*LENGTHS, 10007, THREE_STAGES])
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
+# Few rows and many are computed in different layouts.
+few_and_many = pytest.mark.parametrize("rows", [1, 3, matmul.WIDE_BATCH])
 
 
 def double(n, count=1):
@@ -105,7 +108,7 @@ def test_lengths_are_checked(function):
 # Transforms
 
 
-@sweeps.pairs(rows=[1, 3], backend=BACKENDS, n=LENGTHS)
+@sweeps.pairs(rows=[1, 3, matmul.WIDE_BATCH], backend=BACKENDS, n=LENGTHS)
 def test_planned_is_natural_permuted(n, backend, rows):
     x = random_complex(rows, n, seed=n)
     spectrum = torch.fft.fft(x, norm="ortho")[:, order.frequencies(n)]
@@ -116,7 +119,7 @@ def test_planned_is_natural_permuted(n, backend, rows):
 
 @pytest.mark.weekly
 @every_backend
-@pytest.mark.parametrize("rows", [1, sweeps.whole(3)])
+@pytest.mark.parametrize("rows", [1, sweeps.whole(3), sweeps.whole(matmul.WIDE_BATCH)])
 def test_planned_is_natural_permuted_of_three_stages(rows, backend):
     test_planned_is_natural_permuted(THREE_STAGES, backend, rows)
 
@@ -185,7 +188,8 @@ class Copies(torch.utils._python_dispatch.TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("n, rows", [(1000, 3), (THREE_STAGES, 1)])
+@few_and_many
+@pytest.mark.parametrize("n", [1000, THREE_STAGES])
 def test_nothing_is_reordered_by_matrix_products(n, rows):
     x, h = (ComplexTensor(torch.randn(rows, n), torch.randn(rows, n)) for _ in range(2))
 
@@ -203,6 +207,27 @@ def test_nothing_is_reordered_by_matrix_products(n, rows):
 
 
 # Derivatives and compilers
+
+
+@every_backend
+@pytest.mark.parametrize("n, rows", [(12, 2), (128, 1), (128, matmul.WIDE_BATCH)])
+def test_gradients(n, rows, backend):
+    x = random_complex(rows, n).requires_grad_()
+    weights, index = random_complex(rows, n, seed=1), torch.tensor(order.frequencies(n))
+
+    def loss(y):
+        return ((y.real**3 + y.imag**2) * weights.real + y.imag * weights.imag).sum()
+
+    with trnfft.backend(backend):
+        y = trnfft.fft(x, order="planned")
+        mine = torch.autograd.grad(loss(y), x, create_graph=True)[0]
+        back = torch.autograd.grad(loss(trnfft.ifft(x, order="planned")), x)[0]
+    reference = torch.autograd.grad(loss(torch.fft.fft(x)[:, index]), x, create_graph=True)[0]
+    natural = torch.fft.ifft(x[:, torch.tensor(order.positions(n))])
+    near(back, torch.autograd.grad(loss(natural), x)[0], double(n, 4))
+    near(mine, reference, double(n, 4))
+    second, expected = (torch.autograd.grad(g.abs().pow(2).sum(), x)[0] for g in (mine, reference))
+    near(second, expected, double(n, 8))
 
 
 @every_backend

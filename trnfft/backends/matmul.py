@@ -13,7 +13,8 @@ occurs, so that XLA devices run the code as it is. Derivatives, vmap and forward
 torch's own operations.
 
 In planned order (trnfft/planner/order.py) k stays where j was, which saves the copy: the state is
-[batch, K, (part, j), m'], with K in planned order, and the inverse goes back in the same way.
+[K, (part, j), m', batch] or, for few rows, [batch, K, (part, j), m'], with K in planned order, and
+the inverse goes back in the same way.
 
 All rows form one dimension, the batch, except on XLA devices. There, dimensions that XLA's
 partitioner may split (torch_xla.distributed.spmd) stay apart, because the partitioner gathers
@@ -23,7 +24,7 @@ dimensions that are merged with others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ from trnfft.backends.half_spectrum import whole_of, with_real_mirrors
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 SMALL_RADIX = 4  # a radix below this is quicker as the last stage than as the first
+WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
+WIDE_NUMBERS = 1 << 22  # largest table that has the twiddles of a planned stage in its matrices
 
 Tables = tuple[torch.Tensor, ...]
 Transform = Callable[[Parts], Parts]
@@ -204,16 +207,35 @@ def _planned(
     real: torch.Tensor, imag: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
 ) -> Parts:
     """Computes `c2c` with the frequencies in planned order, without a copy between the stages."""
-    tables = tables_for(real.device, real.dtype, _planned_tables, radices, inverse, scale)
-    transform = _planned_inverse if inverse else _planned_forward
-    y = transform(_rows((real, imag)), radices, tables)
+    n = real.shape[-1]
+    rows = _rows((real, imag))
+    if rows[0].numel() // n >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
+        tables = tables_for(real.device, real.dtype, _wide_tables, radices, inverse, scale)
+        y = _wide(rows, tables, inverse)
+    else:
+        tables = tables_for(real.device, real.dtype, _narrow_tables, radices, inverse, scale)
+        y = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
     return tuple(part.reshape(real.shape) for part in y)
 
 
-def _planned_forward(
+def _wide(rows: list[torch.Tensor], tables: Tables, inverse: bool) -> list[torch.Tensor]:
+    """Transforms both parts [*batch, N] of many rows, by `_wide_tables`; returns both parts."""
+    *batch, n = rows[0].shape
+    x = torch.stack([row.movedim(-1, 0) for row in rows], 1 if inverse else 0)
+    *first, last = tables
+    for matrix in first:
+        done, size, _ = matrix.shape
+        x = _times_second(matrix, x.reshape(done, size, 2 * n // (done * size), *batch))
+    done, size, _ = last.shape
+    x = x.reshape(done, size, 2 * n // (done * size), *batch)
+    halves = last.chunk(2, 1) if inverse else last.unflatten(1, (-1, 2)).unbind(2)
+    return [_times_second(half, x).reshape(n, *batch).movedim(0, -1) for half in halves]
+
+
+def _narrow_forward(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
-    """Transforms both parts [*batch, N] to planned order, by the tables of `_planned_tables`."""
+    """Transforms both parts [*batch, N] to planned order, by the tables of `_narrow_tables`."""
     *batch, n = rows[0].shape
     x, done = torch.stack(rows, -2), 1
     for stage, radix in enumerate(radices):
@@ -228,7 +250,7 @@ def _planned_forward(
     return [_times_last(half, x).reshape(*batch, n) for half in tables[-1].chunk(2)]
 
 
-def _planned_inverse(
+def _narrow_inverse(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
     """Transforms both parts [*batch, N] in planned order to natural order."""
@@ -299,6 +321,13 @@ def _times_first(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if x.device.type == "xla":
         return _contracted(matrix, x, "pq,q...->p...")
     return matrix @ x.flatten(1)
+
+
+def _times_second(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Returns matrices [K, P, Q] times x [K, Q, ...]: [K, P, ...]."""
+    if x.device.type == "xla":
+        return _contracted(matrices, x, "kpq,kq...->kp...")
+    return matrices @ x.flatten(2)
 
 
 def _times_rows(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -391,35 +420,52 @@ def _of_parts(z: np.ndarray) -> np.ndarray:
     return np.block([[z.real, -z.imag], [z.imag, z.real]])
 
 
-def _planned_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
+def _narrow_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
     """Returns `_stage_tables` for planned order: twiddles [K, j, 1], K in this order, and matrices.
 
     The matrices are those of `_planned_matrix`. The last one has the parts outside, for one product
     for each part.
     """
-    tables: list[np.ndarray] = []
-    known = np.zeros(1, np.int64)  # K, in planned order
-    for stage, r in enumerate(radices):
-        digits, done = np.arange(r), len(known)
-        dft = roots(digits[:, None] * digits, r, inverse) * (scale if stage == 0 else 1.0)
-        if stage > 0:
-            twiddle = roots(known[:, None] * digits, done * r, inverse)[..., None]
-            tables += [twiddle.real, twiddle.imag]
-        is_last = stage == len(radices) - 1
-        tables.append(_of_parts(dft) if is_last else _planned_matrix(dft, inverse))
-        known = (known[:, None] + done * digits).reshape(-1)
+    tables = []
+    for dft, twiddle in _planned_factors(radices, inverse, scale):
+        if len(twiddle) > 1:
+            tables += [twiddle.real[..., None], twiddle.imag[..., None]]
+        tables.append(_planned_matrix(dft, inverse))
+    tables[-1] = _of_parts(dft)
     return tables
 
 
-def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
-    """Returns a complex matrix [k, j] as a real one [(k, part'), (part, j)].
+def _wide_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
+    """Returns the stages' matrices [K, 2 r, 2 r], with twiddles in them, in the order of use."""
+    tables = []
+    for dft, twiddle in _planned_factors(radices, inverse, scale):
+        twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
+        tables.append(_planned_matrix(dft * twiddle, inverse))
+    return tables[::-1] if inverse else tables
 
-    For an inverse, [j, k] becomes [(part', j), (k, part)]. So the parts of every stage's result are
-    where the next stage's product reads them.
+
+def _planned_factors(
+    radices: tuple[int, ...], inverse: bool, scale: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the DFT matrix [r, r] and twiddles [K, j] of every stage; the first has the scale."""
+    known = np.zeros(1, np.int64)  # K, in planned order
+    for r in radices:
+        digits, done = np.arange(r), len(known)
+        dft = roots(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
+        yield dft, roots(known[:, None] * digits, done * r, inverse)
+        known = (known[:, None] + done * digits).reshape(-1)
+
+
+def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
+    """Returns complex matrices [..., k, j] as real ones [..., (k, part'), (part, j)].
+
+    For an inverse, [..., j, k] becomes [..., (part', j), (k, part)]. So the parts of every stage's
+    result are where the next stage's product reads them.
     """
-    size = 2 * len(z)
+    size = 2 * z.shape[-1]
     real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
-    return np.einsum("jkqp->qjkp" if inverse else "kjqp->kqpj", real).reshape(size, size)
+    ordered = np.einsum("...jkqp->...qjkp" if inverse else "...kjqp->...kqpj", real)
+    return ordered.reshape(*z.shape[:-2], size, size)
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:

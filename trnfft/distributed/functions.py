@@ -176,7 +176,7 @@ def _transformed(
     check_sharded("input", input)
     placements = None if out_placements is None else _placements(out_placements)
     call = call._replace(norm=normalization(norm))
-    return of_kind(many_devices.call("transform", x.like, call, placements), input)
+    return of_kind(many_devices.call("transform", x.whole(), call, placements), input)
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

@@ -16,7 +16,7 @@ from trnfft.backends.choice import named
 from trnfft.base import config
 from trnfft.base.devices import backend_for, has_native
 from trnfft.base.torch_private import is_tracing, len_torch_dispatch_stack
-from trnfft.complex.parts import Values, is_sharded, join_to_read, native_of, values_of
+from trnfft.complex.parts import Values, described, is_sharded, join_to_read, native_of, values_of
 from trnfft.complex.tensor import ComplexTensor
 
 Mode = Literal["eager", "traced", "compiled", "exported"]
@@ -47,7 +47,8 @@ class Operand:
     @property
     def like(self) -> torch.Tensor:
         """A tensor with the shape and the device of the numbers."""
-        return self.parts[0]
+        part = self.parts[0]
+        return described(part) if self.is_sharded else part  # whose attributes are read faster
 
     @property
     def is_complex(self) -> bool:
