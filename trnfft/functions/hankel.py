@@ -30,19 +30,16 @@ from trnfft.base.checks import finite
 from trnfft.base.memory import check_memory
 from trnfft.complex.kinds import made_of
 from trnfft.complex.parts import is_sharded
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.functions.arguments import (
-    DTYPE_ERROR,
     Input,
     check_length,
     dimension,
-    floating_point,
-    widened,
+    operand,
 )
 from trnfft.functions.fft import check_longest
 from trnfft.ops.convolution import filtered_rows
 from trnfft.ops.many_devices import of_shards
-from trnfft.ops.operand import operand_of
+from trnfft.ops.operand import Operand
 
 _LN2 = math.log(2)
 _NEAREST = 1e-300  # the smallest distance whose phases float64 can hold
@@ -145,28 +142,30 @@ def _transformed(
     if is_sharded(a):
         function = ifht if inverse else fht
         return of_shards(function, a, (-1,), dln, mu, offset, bias)
-    a = _prepared(name, a)
+    given = _prepared(name, a)
+    a = given.like
     n = operator.index(a.shape[-1])  # torch.compile's sizes may be symbolic
     dln, mu, offset, bias = _numbers(dln, mu, "offset", offset, bias)
     _warn_if_singular(mu, bias, inverse)
     before, after, *spectrum = tables_like(a, _tables, n, dln, mu, offset, bias, inverse)
     a = a * before if bias else a
-    y = filtered_rows(operand_of(a), made_of(*spectrum, a)).flip(-1)
+    y = filtered_rows(given.of(a), made_of(*spectrum, a)).flip(-1)
     return y * after if bias else y
 
 
-def _prepared(name: str, a: Input) -> torch.Tensor:
-    a = floating_point(name, a, DTYPE_ERROR)
-    if isinstance(a, ComplexTensor) or a.is_complex():
+def _prepared(name: str, a: Input) -> Operand:
+    given = operand(name, a)
+    if given.is_complex:
         raise RuntimeError(
             f"argument '{name}' has dtype {a.dtype}, allowed are real dtypes only; transform its "
             f".real and .imag"
         )
-    dimension("axis", -1, a.ndim)
-    check_length(name, None, a.shape[-1], a.shape[-1])
-    check_longest(a.shape[-1], operand_of(a))
-    check_memory(f"argument '{name}' has {a.shape[-1]} points", (a.shape[-1],), 64, "cpu")
-    return widened(a)
+    dimension("axis", -1, given.like.ndim)
+    points = given.like.shape[-1]
+    check_length(name, None, points, points)
+    check_longest(points, given)
+    check_memory(f"argument '{name}' has {points} points", (points,), 64, "cpu")
+    return given
 
 
 def _numbers(

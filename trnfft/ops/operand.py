@@ -120,9 +120,8 @@ def operand_of(x: torch.Tensor) -> Operand:
     if mode in ("compiled", "exported"):
         return Operand(parts, False, mode, "", "", has_native(device))
     backend = backend_for(device)
-    is_native = backend == "torch" or has_native(
-        device, backend
-    )  # the type of a device reads slowly
+    # The type of a device, which `has_native` reads, takes as long as all the rest.
+    is_native = backend == "torch" or has_native(device, backend)
     return Operand(parts, False, mode, backend, config.get_precision(), is_native)
 
 

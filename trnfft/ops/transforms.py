@@ -20,7 +20,7 @@ import torch
 from torch.library import CustomOpDef
 
 from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_views
-from trnfft.backends.choice import backend_of, named
+from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import config
 from trnfft.base.autograd_types import Context, Gradients
@@ -97,7 +97,7 @@ def transformed_values(x: Operand, call: Call) -> Values:
         x = x.of(*map(traced.held, x.parts))
     if x.is_in_graph:  # which reads the settings of its context when it runs
         return _by_parts(x, call, lambda parts: _by_operator(x, parts, call, None))
-    backend = named("torch" if x.precision == "double" else x.backend)
+    backend = backend_of(x.like.device, x.precision, x.backend)
     if _takes_whole(backend, x.like, call):
         return backend.whole(x.parts, call._replace(precision=x.precision), x.gives_native)
     own = call._replace(norm=call.scale, precision=x.precision)
@@ -119,8 +119,8 @@ def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
     """
     x = operand_of(real)
     call = Call("c2c", False, tuple(real.shape[-dims:]), (), 1.0, x.precision)
-    name = "torch" if x.precision == "double" else x.backend
-    return _by_operator(x, (real, imag), call, named(name) if name else None)
+    backend = None if x.is_in_graph else backend_of(real.device, x.precision, x.backend)
+    return _by_operator(x, (real, imag), call, backend)
 
 
 def prepared(x: Operand, call: Call) -> tuple[Callable[[torch.Tensor], torch.Tensor], str, str]:
