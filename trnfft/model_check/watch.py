@@ -257,7 +257,8 @@ class Watch:
     def _price(self, recipe: Recipe, batch: int) -> cost.Price | None:
         if (recipe, batch) not in self._prices:
             try:
-                price: cost.Price | None = cost.price(recipe, batch, self.chip, self.cores)
+                found = cost.price(recipe, batch, self.chip, self.cores)
+                price: cost.Price | None = found.without_timeline()
             except cost.CannotRun:
                 price = None
             self._prices[recipe, batch] = price

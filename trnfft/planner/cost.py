@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import nki_sim
 from nki_sim import hardware
@@ -22,8 +22,7 @@ class CannotRun(Exception):
 class Price:
     """Modelled time of a batch, its busiest engine, its traffic, and the effort of the dry run.
 
-    ``low_ns`` and ``high_ns`` are `Timeline.low_ns` and `Timeline.high_ns`, or None where they were
-    not asked for.
+    ``low_ns`` and ``high_ns`` are `Timeline.low_ns` and `Timeline.high_ns`; see `with_range`.
     """
 
     predicted_ns: float
@@ -34,6 +33,21 @@ class Price:
     hbm_bytes: int  # that DMA reads from HBM and writes to it
     low_ns: float | None = None
     high_ns: float | None = None
+    timeline: nki_sim.Timeline | None = field(default=None, repr=False, compare=False)
+    times: float = 1.0  # how many batches of the timeline's size the price is for
+
+    def with_range(self) -> Price:
+        """Returns the price with its range, which takes a third of the dry run's time."""
+        dry = self.timeline
+        if dry is None:
+            return self
+        low, high = (round(each * self.times, 1) for each in (dry.low_ns, dry.high_ns))
+        ns = self.predicted_ns
+        return replace(self, low_ns=min(low, ns), high_ns=max(high, ns), timeline=None)
+
+    def without_timeline(self) -> Price:
+        """Returns the price alone, to keep: a timeline holds each instruction."""
+        return replace(self, timeline=None)
 
 
 def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> nki_sim.Timeline:
@@ -53,13 +67,8 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> nk
         raise CannotRun(str(error)) from error
 
 
-def price(
-    recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1, range_up_to_ns: float = 0.0
-) -> Price:
+def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price:
     """Returns the price of `batch` transforms on `cores` cores, from a dry run of the launch.
-
-    The range of the price takes a third more time. It is found where the price is at most
-    `range_up_to_ns`.
 
     The dry run is short for any batch: kernels make a long batch a loop on the device, of which two
     iterations are run. Blocks overlap only within an iteration, so that the price of a part of the
@@ -74,13 +83,15 @@ def price(
     dry = timeline(recipe, run, chip, cores)
     busy = dry.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
-    ns = round(dry.total_ns * batch / run, 1)
-    moved = dry.hbm_bytes * batch // run
-    result = Price(ns, bound, dry.launches, dry.event_count, moved)
-    if ns > range_up_to_ns:
-        return result
-    low, high = (round(each * batch / run, 1) for each in (dry.low_ns, dry.high_ns))
-    return replace(result, low_ns=min(low, ns), high_ns=max(high, ns))
+    return Price(
+        predicted_ns=round(dry.total_ns * batch / run, 1),
+        bound=bound,
+        launches=dry.launches,
+        instructions=dry.event_count,
+        hbm_bytes=dry.hbm_bytes * batch // run,
+        timeline=dry,
+        times=batch / run,
+    )
 
 
 def _inputs(recipe: Recipe, batch: int) -> list[tuple[int, ...]]:

@@ -11,9 +11,10 @@ from nki_sim import hardware
 from trnfft.base import cache, config
 from trnfft.base.checks import brief, check_flag
 from trnfft.base.memory import return_freed_memory
-from trnfft.planner import accuracy, bounds, cost, wisdom
+from trnfft.planner import accuracy, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.dry_runs import NEAR, DryRuns
 from trnfft.planner.kinds import C2C, C2R, R2C, K, Transform
 from trnfft.planner.kinds.kind import KindRecord, at_least_one
 from trnfft.planner.plan import Candidate, Plan, Recipe
@@ -26,10 +27,6 @@ HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = max(each.longest for each in ALGORITHMS.values() if isinstance(each, LengthAlgorithm))
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 _MOST_BATCH = 2**256  # more than any memory holds; times of more are no floats
-SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
-NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
-MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
-MANY_AXES_INSTRUCTIONS = 1500  # SEARCH_INSTRUCTIONS for many axes, about 0.1 s
 REMEMBERED = 1024  # plans kept in memory, of about 6 KB each
 
 Names = tuple[str, ...] | None  # algorithms to choose from: names, (SEED,) alone, or None for all
@@ -399,69 +396,30 @@ def _error(recipe: Recipe, problem: Problem) -> float:
 def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> list[Candidate]:
     """Returns the recipes with their prices, or with the reasons why they have none.
 
-    Recipes that cannot take less time than the cheapest of `known`, and of those priced before,
-    need no dry run. Among the others, every algorithm gets one dry run, and more until the dry runs
-    took too long.
+    Of an algorithm that is out of the question, one candidate stands for all. `known` are
+    candidates with prices.
     """
     errors = {recipe: _error(recipe, problem) for recipe in recipes}
     fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
-    is_long = len(problem.kind.sizes) >= MANY_AXES
-    budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
-    cheapest = min((candidate.predicted_ns or math.inf for candidate in known), default=math.inf)
-    judged: list[Candidate] = []
-    beaten: list[Candidate] = []
-    simulated = 0
-    tried: set[str] = set()
-    by_bound = [(bounds.least_ns(recipe, problem), recipe) for recipe in recipes]
-    for least, recipe in sorted(by_bound, key=lambda pair: pair[0]):
-        name, error = recipe.algorithm, errors[recipe]
-        candidate = Candidate(recipe, None, ALGORITHMS[name].stated_error(recipe))
-        lighter = ALGORITHMS[name].lighter
-        is_first = name not in tried
-        if error <= problem.max_error and lighter not in fitting and least < cheapest:
-            if is_first or simulated <= budget:
-                priced, instructions = _price(candidate, problem, cheapest)
-                judged.append(priced)
-                simulated += instructions
-                cheapest = min(cheapest, priced.predicted_ns or math.inf)
-        elif not is_first:  # one candidate stands for all of an algorithm
-            continue
-        elif error > problem.max_error:
+    suitable: list[Recipe] = []
+    others: dict[str, Candidate] = {}
+    for recipe in recipes:
+        name = recipe.algorithm
+        algorithm = ALGORITHMS[name]
+        reason = ""
+        if errors[recipe] > problem.max_error:
             reason = f"its error exceeds {problem.max_error:.2g}"
-            judged.append(replace(candidate, rejected=reason))
-        elif lighter in fitting:  # `lighter` is never slower, and its dry run is shorter
-            reason = f"{lighter} does the same with less work"
-            judged.append(replace(candidate, rejected=reason))
+        elif algorithm.lighter in fitting:  # it is never slower, and its dry run is shorter
+            reason = f"{algorithm.lighter} does the same with less work"
+        if reason:
+            error = algorithm.stated_error(recipe)
+            others.setdefault(name, Candidate(recipe, predicted_error=error, rejected=reason))
         else:
-            beaten.append(replace(candidate, least_ns=round(least, 1)))
-        tried.add(name)
-    return [*(_beaten(candidate, cheapest) for candidate in beaten), *judged]
-
-
-def _beaten(candidate: Candidate, cheapest: float) -> Candidate:
-    ratio = (candidate.least_ns or math.inf) / cheapest
-    return replace(candidate, rejected=f"takes {ratio:.3g} times as long or more")
-
-
-def _price(candidate: Candidate, problem: Problem, cheapest: float) -> tuple[Candidate, int]:
-    """Returns the candidate with its price or a reason, and the count of simulated instructions.
-
-    A price near or below the cheapest one so far has a range.
-    """
-    recipe, chip = candidate.recipe, hardware.chip(problem.target)
-    try:
-        price = cost.price(recipe, problem.batch, chip, problem.cores, NEAR * cheapest)
-    except cost.CannotRun as reason:
-        return Candidate(recipe, rejected=str(reason)), 0
-    priced = replace(
-        candidate,
-        predicted_ns=price.predicted_ns,
-        bound=price.bound,
-        launches=price.launches,
-        low_ns=price.low_ns,
-        high_ns=price.high_ns,
-    )
-    return priced, price.instructions
+            suitable.append(recipe)
+    cheapest = min((candidate.predicted_ns or math.inf for candidate in known), default=math.inf)
+    priced = DryRuns(problem, cheapest).priced(suitable)
+    names = {candidate.recipe.algorithm for candidate in priced}
+    return [*priced, *(each for name, each in others.items() if name not in names)]
 
 
 def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:

@@ -23,7 +23,7 @@ class FoldedDft(LengthAlgorithm):
     make_tables = staticmethod(folded_dft.folded_dft_tables)
     make_specs = staticmethod(folded_dft.folded_dft_specs)
     shortest, longest = folded_dft.MIN_LENGTH, folded_dft.MAX_LENGTH
-    moved = (2.9, 4.3)
+    moved = (2.5, 3.8)
     ahead = Ahead(2039, 256, "trn1")
 
     def why_not_inside(self, n: int) -> str:
