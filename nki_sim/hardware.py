@@ -249,9 +249,12 @@ class NeuronCore:
         rate = min(cores * self.dma_total_bytes_per_ns, self.hbm_stack_bytes_per_ns)
         return points * bytes_per_point / rate
 
-    def with_launches_ns(self, kernel_ns: float, launches: int) -> float:
-        """Returns the approximate time of kernels and ``launches`` separate eager launches."""
-        return kernel_ns + launches * self.launches.eager.about_ns
+    def with_launches_ns(self, kernel_ns: float, launches: int, operators: int = 0) -> float:
+        """Returns the approximate time of an eager call: kernels, and what launches add to them.
+
+        ``operators`` is the number of torch's operators beside the launches.
+        """
+        return kernel_ns + self.launches.added_ns(launches, operators)
 
     def clock_ghz(self, engine: str) -> float:
         """Returns the clock of ``tensor``, ``vector``, ``scalar`` or ``gpsimd`` in GHz."""

@@ -45,13 +45,25 @@ class MeasuredTime:
 class LaunchTimes:
     """The time of launching a kernel, in addition to the kernel's time on the chip.
 
-    ``eager`` is the time of one call, and is counted for each launch. ``compiled`` is the time of a
-    whole graph of torch.compile, whatever the number of its kernels, or None without a record.
+    ``eager`` is the time of one launch. TorchNeuron's eager mode launches each kernel and each
+    operator of torch. ``compiled`` is the time of a whole graph of torch.compile, whatever the
+    number of its kernels, or None for PyTorch/XLA, which launches every call as a graph.
     """
 
     framework: str
     eager: MeasuredTime
     compiled: MeasuredTime | None = None
+
+    def added_ns(self, launches: int, operators: int = 0) -> float:
+        """Returns about the time that the launches of an eager call add to its kernels."""
+        calls = launches + operators
+        return self.eager.about_ns * (min(calls, 1) if self.compiled is None else calls)
+
+    def in_words(self, launches: int, operators: int = 0) -> str:
+        """Returns what an eager call launches, in words: "with a launch" for a kernel alone."""
+        if launches + operators == 1:
+            return "with a launch"
+        return "with a launch of " + ("their graph" if self.compiled is None else "each")
 
     def note(self, chip: str) -> str:
         """Returns sentences about what was measured, and where, for readers of a time on a chip."""

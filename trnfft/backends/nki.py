@@ -20,6 +20,7 @@ from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import uploaded
 from trnfft.backends.half_spectrum import half_of, whole_of, with_real_mirrors
 from trnfft.base.config import NEURON_DEVICES
+from trnfft.base.devices import execution_on
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.plan import Recipe
@@ -37,6 +38,7 @@ class Nki(Backend):
     """
 
     has_kernels = True
+    is_in_graph = False  # whether its launches are those of a graph
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -134,6 +136,7 @@ class Nki(Backend):
                 inverse=call.inverse if kind == C2C else kind == C2R,
                 real=kind != C2C,
                 precision=call.precision,
+                execution=execution_on(parts[0].device, self.is_in_graph),
             ).recipe
         except NotImplementedError:
             if len(sizes) == 1:

@@ -39,6 +39,16 @@ def has_native(device: torch.device, backend: str = "") -> bool:
     return (backend or backend_for(device)) == "torch"
 
 
+def execution_on(device: torch.device, is_in_graph: bool = False) -> str:
+    """Returns how launches run on a device, which a plan asks: "eager" or "graph".
+
+    TorchNeuron's eager mode launches each operator by itself. PyTorch/XLA launches graphs. Other
+    devices stand for a NeuronCore whose program is compiled.
+    """
+    is_eager = device.type in ("neuron", "privateuseone") and not is_in_graph
+    return "eager" if is_eager else "graph"
+
+
 def backend_for(device: torch.device) -> str:
     """Returns the backend's name for tensors on a device: the chosen one, or that of "auto"."""
     name = config.get_backend()

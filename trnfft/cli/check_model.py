@@ -355,15 +355,20 @@ def totals(report: Report) -> list[str]:
     count = report.launch_count()
     if count:
         lines.append(
-            f"Kernels: {in_us(report.predicted_ns())}, modelled; with {in_words(count)}, about "
-            f"{about(report.with_launches_ns())}."
+            f"Kernels: {in_us(report.predicted_ns())}, modelled. An eager call, "
+            f"{report.launched_in_words()}, takes about {about(report.with_launches_ns())}."
         )
         lines.append(hardware.chip(report.target).launches.note(report.target))
     others = [f"{n} in the {phase} pass" for phase, n in report.operators.items() if n]
     if others:
         lines.append(
-            f"Other operators of torch: {', '.join(others)}. Eager mode launches each of them, "
-            f"too. Their times are not modelled, and the times above leave them out."
+            f"Other operators of torch: {', '.join(others)}. Their launches count above, what they "
+            f"compute is not modelled."
+        )
+    copied = sum(report.copied_bytes.values())
+    if copied:
+        lines.append(
+            f"Copies into another layout are among them; they read and write {copied / 1e6:.3g} MB."
         )
     return lines
 

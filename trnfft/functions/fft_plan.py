@@ -271,7 +271,7 @@ def _with_steps(
     if is_able and (call.kind, call.inverse, n) == ("r2c", False, row.length):
         rows = points // n
         ways = launches(before, after, n, call.scale)
-        way = next((launch for launch in ways if launch.is_shorter(rows)), None)
+        way = next((one for one in ways if one.is_shorter(rows, inner.execution)), None)
         if way is not None:
             whole, inside = _in_launch(way, run, backend, dim), way.inside
     return FftPlan(title, like, (whole, backend, precision), (before, after, inside))

@@ -291,11 +291,11 @@ class Launch:
     power: int = 0
     bank: torch.Tensor | None = field(default=None, repr=False)
 
-    def is_shorter(self, rows: int) -> bool:
+    def is_shorter(self, rows: int, execution: str) -> bool:
         """Returns whether a kernel computes so many rows in this launch, and is the cheaper way."""
         bands = None if self.bank is None else self.bank.shape[1]
         what = frames.Frames(self.n, self.n, self.power, bands)
-        return frames.recipe_for(rows, what) is not None
+        return frames.recipe_for(rows, what, execution) is not None
 
     def __call__(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         """Returns the transform of real numbers along a dimension, with all steps."""

@@ -72,7 +72,9 @@ class Report:
         launches: of kernels, in the order of their first calls.
         refused: operations that are not supported on a device without complex dtypes.
         fallbacks: operations that run on the host, or by operators of torch in place of a kernel.
-        operators: by phase, the number of torch's operators that run beside the kernels.
+        operators: by phase, the number of torch's operators that run beside the kernels, copies of
+            tensors into another layout among them.
+        copied_bytes: by phase, the bytes that these copies read and write.
         complex_operations: the number of calls of torch's functions with complex numbers.
         has_backward: whether a backward pass was run.
         ended: the reason why the run ended before the end of the model; "" for a whole run.
@@ -85,6 +87,7 @@ class Report:
     refused: tuple[Finding, ...]
     fallbacks: tuple[Finding, ...]
     operators: dict[str, int]
+    copied_bytes: dict[str, int]
     complex_operations: int
     has_backward: bool
     ended: str = ""
@@ -112,9 +115,22 @@ class Report:
         return sum(launch.count * (launch.hbm_bytes or 0) for launch in self._of(phase))
 
     def with_launches_ns(self, phase: str = "") -> float:
-        """Returns `predicted_ns` plus the time of the launches, which others measured."""
-        chip = hardware.chip(self.target)
-        return chip.with_launches_ns(self.predicted_ns(phase), self.launch_count(phase))
+        """Returns about the time of an eager call: `predicted_ns`, and what launches add.
+
+        TorchNeuron launches each kernel and each operator of torch, PyTorch/XLA the graph of a
+        call. Others measured what a launch takes; what the operators compute is not modelled.
+        """
+        launched = self.launch_count(phase), self.operator_count(phase)
+        return hardware.chip(self.target).with_launches_ns(self.predicted_ns(phase), *launched)
+
+    def operator_count(self, phase: str = "") -> int:
+        """Returns the number of torch's operators in a pass, by default in all passes."""
+        return sum(n for each, n in self.operators.items() if phase in ("", each))
+
+    def launched_in_words(self) -> str:
+        """Returns what an eager call launches, in words."""
+        launches = hardware.chip(self.target).launches
+        return launches.in_words(self.launch_count(), self.operator_count())
 
     def __str__(self) -> str:
         """Returns a table of the launches, and a line for each other finding."""
@@ -123,7 +139,10 @@ class Report:
         lines = [f"modelled, on {self.cores} {cores} of {self.target}"]
         for phase in phases:
             total = self._line(self.launch_count(phase), self.predicted_ns(phase), phase)
-            lines.append(f"{phase:<10}{total}, {self.operators[phase]} other operators of torch")
+            copied = self.copied_bytes[phase]
+            copies = f", which copy {copied / 1e6:.2f} MB into other layouts" if copied else ""
+            others = f"{self.operators[phase]} other operators of torch{copies}"
+            lines.append(f"{phase:<10}{total}, {others}")
             for each in self._of(phase):
                 ns = each.count * (each.predicted_ns or 0.0)
                 points = " x ".join(map(str, each.points))
@@ -131,8 +150,8 @@ class Report:
                 lines.append(f"  {self._line(each.count, ns, phase, each)}: {what}")
         for title, findings in (("refused", self.refused), ("falls back", self.fallbacks)):
             lines += [f"{title}: {each.operation} {each.message}" for each in findings]
-        with_launches = about(self.with_launches_ns())
-        return "\n".join([*lines, f"with the time of eager launches, about {with_launches}"])
+        eager = f"eager, {self.launched_in_words()}, about {about(self.with_launches_ns())}"
+        return "\n".join([*lines, eager])
 
     def _line(self, count: int, ns: float, phase: str, launch: Launches | None = None) -> str:
         nbytes = self.hbm_bytes(phase)
@@ -157,6 +176,7 @@ class Report:
                     "with_launches_ns": round(self.with_launches_ns(phase), 1),
                     "hbm_bytes": self.hbm_bytes(phase),
                     "other_operators": self.operators[phase],
+                    "copied_bytes": self.copied_bytes[phase],
                 }
                 for phase in phases
             },

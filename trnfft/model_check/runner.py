@@ -94,6 +94,7 @@ def check_model(
         refused=_counted(watch.refused),
         fallbacks=_counted(watch.fallbacks),
         operators=watch.operators,
+        copied_bytes=watch.copied_bytes,
         complex_operations=watch.complex_operations,
         has_backward=backward,
         ended=ended,

@@ -121,7 +121,9 @@ class Watch:
         phase: of the run, FORWARD or BACKWARD.
         launches: the number of each launch, whose own count is 1.
         refused, fallbacks: the number of each finding, likewise.
-        operators: by phase, the number of torch's operators on the device.
+        operators: by phase, the number of torch's operators on the device, copies among them.
+        copied_bytes: by phase, the bytes that copies read and write, which `contiguous`, `reshape`
+            and the like make of tensors that have another layout.
         complex_operations: the number of calls of torch's functions with complex numbers.
         events: the number of launches and findings.
         has_backward: whether a backward pass follows.
@@ -139,6 +141,7 @@ class Watch:
         self.refused: dict[Finding, int] = {}
         self.fallbacks: dict[Finding, int] = {}
         self.operators = {FORWARD: 0, BACKWARD: 0}
+        self.copied_bytes = {FORWARD: 0, BACKWARD: 0}
         self.complex_operations = 0
         self.events = 0
         self.hopeless: Exception | None = None
@@ -454,9 +457,13 @@ class _Operators(private.TorchDispatchMode):
         if func.namespace == "trnfft":  # what it calls is counted, and torch skips on device meta
             definition = private.maybe_get_opdef(func)
             return call() if definition is None else definition._init_fn(*args, **call.named)
-        if not is_view(func) and func.overloadpacket not in _WITHOUT_WORK:
+        result = call()
+        if not is_view(func):
+            watch.operators[watch.phase] += func.overloadpacket not in _WITHOUT_WORK
+        elif (copied := _copied_bytes(call, result)) > 0:
             watch.operators[watch.phase] += 1
-        return call()
+            watch.copied_bytes[watch.phase] += copied
+        return result
 
     def _differentiated(self, operator: private.OpOverload, call: _Call) -> object:
         """Calls an operator in a derivative, and where it refuses, calls it with native tensors."""
@@ -483,6 +490,18 @@ def _name_of(func: Callable[..., object]) -> str:
 
 def _tensors(values: object) -> list[torch.Tensor]:
     return [x for x in private.tree_leaves(values) if isinstance(x, torch.Tensor)]
+
+
+def _copied_bytes(call: _Call, result: object) -> int:
+    """Returns the bytes that an operator reads and writes which makes a view where it can.
+
+    `contiguous` and `reshape` copy a tensor of which no view has the layout.
+    """
+    if any(hasattr(x, "__tensor_flatten__") for x in call.tensors):  # which consist of others
+        return 0
+    given = {x.untyped_storage()._cdata for x in call.tensors}
+    made = [x for x in _tensors(result) if x.untyped_storage()._cdata not in given]
+    return sum(2 * x.numel() * x.element_size() for x in made)
 
 
 def _is_native(x: torch.Tensor) -> bool:

@@ -156,12 +156,12 @@ def _powers(given: Operand, spectra: Values, bank: torch.Tensor | None, power: i
         return torch.matmul(bank.mT, powers.mT)
 
 
-def recipe_for(count: int, frames: Frames) -> Any:
+def recipe_for(count: int, frames: Frames, execution: str = "graph") -> Any:
     """Returns the recipe of the kernel for so many frames, or None where a transform is cheaper."""
     powers: tuple[kinds.Power | None, ...] = (None, 1, 2)
     # the planner's record, of which Dynamo can make none
     kind = kinds.Frames(frames.n, frames.hop, powers[frames.power], frames.bands)
-    return operators.recipe_for(kind, count)
+    return operators.recipe_for(kind, count, execution=execution)
 
 
 def _frames(window: torch.Tensor, bank: torch.Tensor | None, hop: int, power: int) -> Frames:
@@ -185,13 +185,15 @@ def _is_followed(tensors: Sequence[torch.Tensor]) -> bool:
 def _kernel_backend(given: Operand, frames: Frames) -> str:
     """Returns the backend whose kernel does the work, or "" where a transform does."""
     name = given.kernel_backend()
-    return name if name and _recipe(given.like.shape, frames) is not None else ""
+    if not name or _recipe(given.like.shape, frames, given.execution) is None:
+        return ""
+    return name
 
 
-def _recipe(x: Sequence[int], frames: Frames) -> Any:
+def _recipe(x: Sequence[int], frames: Frames, execution: str = "graph") -> Any:
     """Returns the recipe of the kernel for signals of a shape [B, L], or None."""
     blocks = x[0] * frames.blocks(x[1])
-    return recipe_for(blocks - (frames.n - 1) // frames.hop, frames)
+    return recipe_for(blocks - (frames.n - 1) // frames.hop, frames, execution)
 
 
 # What a kernel reads and writes.
@@ -245,8 +247,9 @@ def _launched(
     In eager mode results are views; compiled code knows their strides beforehand.
     """
     x, is_eager = tensors[0], bool(backend)
-    backend = backend or _kernel_backend(operand_of(x), frames)
-    recipe = _recipe(x.shape, frames) if backend else None
+    given = operand_of(x)
+    backend = backend or _kernel_backend(given, frames)
+    recipe = _recipe(x.shape, frames, given.execution) if backend else None
     if recipe is None:
         return None
     rows = named(backend).run(recipe, _operands(tensors, frames.hop), False, scale)

@@ -27,6 +27,8 @@ def tables_of(
 class GraphNki(Nki):
     """The kernels with given tables, those of `tables_of`."""
 
+    is_in_graph = True
+
     def __init__(self, tables: Sequence[torch.Tensor]) -> None:
         super().__init__("nki")
         self.tables = iter(tables)
@@ -41,6 +43,8 @@ class GraphNki(Nki):
 
 class Rehearsal(Nki):
     """Follows the kernels' steps on tensors without data, to find the tables that launches need."""
+
+    is_in_graph = True
 
     def __init__(self, device: torch.device) -> None:
         super().__init__("nki")

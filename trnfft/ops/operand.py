@@ -14,7 +14,7 @@ import torch
 
 from trnfft.backends.choice import named
 from trnfft.base import config
-from trnfft.base.devices import backend_for, has_native
+from trnfft.base.devices import backend_for, execution_on, has_native
 from trnfft.base.torch_private import is_tracing, len_torch_dispatch_stack
 from trnfft.complex.parts import Values, described, is_sharded, join_to_read, native_of, values_of
 from trnfft.complex.tensor import ComplexTensor
@@ -69,6 +69,11 @@ class Operand:
     def is_neuron_graph(self) -> bool:
         """Whether the operations become a graph for TorchNeuron, and are not exported."""
         return self.mode == "compiled" and self.like.device.type == "neuron"
+
+    @property
+    def execution(self) -> str:
+        """How the launches of the operation run, which a plan asks: "eager" or "graph"."""
+        return execution_on(self.like.device, self.is_in_graph)
 
     def kernel_backend(self, precisions: Sequence[str] = ("fast",)) -> str:
         """Returns the backend, or "" where it has no kernels in its precision, and in graphs."""

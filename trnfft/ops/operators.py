@@ -17,13 +17,15 @@ Results = torch.Tensor | tuple[torch.Tensor, ...]
 BatchedResults = tuple[Results, int | tuple[int, ...]]
 
 
-def recipe_for(kind: kinds.Kind, batch: int, precision: str = "fast") -> Any:
+def recipe_for(
+    kind: kinds.Kind, batch: int, precision: str = "fast", execution: str = "graph"
+) -> Any:
     """Returns the recipe of a launch, or None where no kernel fits or transforms are cheaper."""
     from trnfft.planner.planner import plan_for  # here: only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
     try:
-        plan = plan_for(kind, batch=batch, precision=precision)
+        plan = plan_for(kind, batch=batch, precision=precision, execution=execution)
     except NotImplementedError:
         return None
     return None if plan.algorithm == SEPARATE else plan.recipe

@@ -69,13 +69,14 @@ def by_transform(x: Operand) -> torch.Tensor:
 def _kernel_backend(x: Operand) -> str:
     """Returns the backend whose kernel computes the planes, or "" where a transform does."""
     name = x.kernel_backend()
-    return name if name and _recipe(x.like) is not None else ""
+    return name if name and _recipe(x) is not None else ""
 
 
-def _recipe(x: torch.Tensor) -> Any:
+def _recipe(x: Operand) -> Any:
     """Returns the recipe of the kernel, or None where a transform is cheaper."""
-    rows, columns = x.shape[-2:]
-    return recipe_for(kinds.RealPlanes(rows, columns), x.numel() // (rows * columns))
+    rows, columns = x.like.shape[-2:]
+    planes = kinds.RealPlanes(rows, columns)
+    return recipe_for(planes, x.like.numel() // (rows * columns), execution=x.execution)
 
 
 @reference_of(kinds.RealPlanes)
@@ -91,7 +92,7 @@ def _real_fft2(x: torch.Tensor, backend: str) -> torch.Tensor:
     """Computes `real_fft2` for a backend, or for "" by the choice of this call."""
     given = operand_of(x)
     backend = backend or _kernel_backend(given)
-    recipe = _recipe(x) if backend else None
+    recipe = _recipe(given) if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
             return owned(by_transform(given))

@@ -164,12 +164,17 @@ def _kernel_backend(given: Operand, weight: torch.Tensor, keeps: bool) -> str:
         return ""
     x = given.like
     kinds: tuple[Kind, ...] = ("keeps", "gradients") if keeps else ("",)
-    recipes = [_recipe(tuple(x.shape), tuple(weight.shape), False, kind) for kind in kinds]
+    sizes, execution = (tuple(x.shape), tuple(weight.shape)), given.execution
+    recipes = [_recipe(*sizes, False, kind, execution) for kind in kinds]
     return "" if all(recipe is None for recipe in recipes) else name
 
 
 def _recipe(
-    x: tuple[int, ...], weight: tuple[int, ...], is_centered: bool, kind: Kind = ""
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    is_centered: bool,
+    kind: Kind = "",
+    execution: str = "graph",
 ) -> Recipe | None:
     """Returns the recipe of the kernel for these shapes, or None where transforms are cheaper."""
     sizes = weight[0], weight[1], x[2:], weight[2:], is_centered
@@ -178,7 +183,7 @@ def _recipe(
         if kind == "gradients"
         else kinds.SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
     )
-    return recipe_for(layer, x[0], config.get_precision())
+    return recipe_for(layer, x[0], config.get_precision(), execution)
 
 
 # By two transforms, and operations of torch between them.
@@ -329,7 +334,8 @@ def _convolution(
     forward = real.transpose(0, 1) if is_adjoint else real
     given = operand_of(x)
     backend = backend or _kernel_backend(given, forward, False)
-    recipe = _recipe(tuple(x.shape), tuple(forward.shape), is_centered) if backend else None
+    sizes, execution = (tuple(x.shape), tuple(forward.shape)), given.execution
+    recipe = _recipe(*sizes, is_centered, "", execution) if backend else None
     if recipe is None:
         weight = adjoint(Parts(real, imag)) if is_adjoint else Parts(real, imag)
         return owned(_without_autocast(given, weight, is_centered))
@@ -345,7 +351,8 @@ def _kept(
     """Returns the convolution, and the kept frequencies of x as [B, frequencies, part, Ci]."""
     given = operand_of(x)
     backend = backend or _kernel_backend(given, real, True)
-    recipe = _recipe(tuple(x.shape), tuple(real.shape), is_centered, "keeps") if backend else None
+    sizes, execution = (tuple(x.shape), tuple(real.shape)), given.execution
+    recipe = _recipe(*sizes, is_centered, "keeps", execution) if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
             y, low = by_transforms(given, Parts(real, imag), is_centered)
@@ -367,8 +374,10 @@ def _gradients(
     """Returns the gradients of x and of both parts of the weight."""
     lengths = tuple(grad.shape[2:])
     x = (grad.shape[0], real.shape[0], *lengths)
-    backend = backend or operand_of(grad).kernel_backend(PRECISIONS)
-    recipe = _recipe(x, tuple(real.shape), is_centered, "gradients") if backend else None
+    given = operand_of(grad)
+    backend = backend or given.kernel_backend(PRECISIONS)
+    sizes, execution = (x, tuple(real.shape)), given.execution
+    recipe = _recipe(*sizes, is_centered, "gradients", execution) if backend else None
     if recipe is None:
         with autocast.switched_off(grad.device):
             dx, d_real, d_imag = gradients_by_transforms(

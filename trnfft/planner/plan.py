@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Generic
 
@@ -10,10 +11,10 @@ import msgspec
 from nki_kernels.convolution.block_circulant import Blocking
 from nki_sim import hardware
 from nki_sim.base.time_range import time_range
-from nki_sim.measured_times import about, in_words
+from nki_sim.measured_times import about
 from trnfft.planner import accuracy
 from trnfft.planner.kinds import K, Kind, Transform
-from trnfft.planner.problem import Problem, checked_cores
+from trnfft.planner.problem import Execution, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PassRow, PlanRow, RecipeRow, StepRow, as_json
 
 
@@ -180,6 +181,8 @@ class Candidate(Generic[K]):
             candidate.
         low_ns, high_ns: the modelled time in ns by the cheapest and the dearest reading of the
             records on which costs are based; None for candidates that are much dearer than others.
+        operators: number of torch's operators beside the launches. What these operators move is
+            part of `predicted_ns`.
     """
 
     recipe: Recipe[K]
@@ -191,6 +194,7 @@ class Candidate(Generic[K]):
     least_ns: float | None = None
     low_ns: float | None = None
     high_ns: float | None = None
+    operators: int = 0
 
     @property
     def high_error(self) -> float | None:
@@ -267,6 +271,11 @@ class Plan(Problem[K]):
         return self.choice.launches
 
     @property
+    def operators(self) -> int:
+        """Number of torch's operators beside the launches."""
+        return self.choice.operators
+
+    @property
     def predicted_ns(self) -> float | None:
         """Modelled time of the batch on the chip in ns; None on the host, which has no model."""
         return self.choice.predicted_ns
@@ -286,10 +295,11 @@ class Plan(Problem[K]):
 
     @property
     def with_launches_ns(self) -> float | None:
-        """About the time with the launches in ns, or None on the host.
+        """About the time of an eager call in ns, or None on the host.
 
-        What a launch adds was measured by others. Choices are made by `predicted_ns`, because every
-        recipe is one launch, which adds the same to all.
+        What launches add to `predicted_ns` was measured by others. TorchNeuron launches each kernel
+        and each operator of torch, and PyTorch/XLA the graph of a call. A choice for the execution
+        "eager" is made by this time, a choice for a graph by `predicted_ns`.
         """
         return self.with_launches_of(self.choice)
 
@@ -297,8 +307,7 @@ class Plan(Problem[K]):
         """Returns `with_launches_ns` for another candidate, or None where it has no price."""
         if candidate.predicted_ns is None:
             return None
-        chip = hardware.chip(self.target)
-        return chip.with_launches_ns(candidate.predicted_ns, candidate.launches)
+        return eager_ns(candidate, self.target)
 
     @property
     def predicted_error(self) -> float:
@@ -315,19 +324,29 @@ class Plan(Problem[K]):
         """The engine that is busy for most of the time: dma, tensor, vector, scalar or gpsimd."""
         return self.choice.bound
 
+    @property
+    def work(self) -> str:
+        """What a call runs, in words: "kernel", or "2 kernels and 14 operators of torch"."""
+        kernels = "kernel" if self.launches == 1 else f"{self.launches} kernels"
+        if not self.operators:
+            return kernels
+        one = "an operator" if self.operators == 1 else f"{self.operators} operators"
+        return f"{kernels} and {one} of torch"
+
     def __repr__(self) -> str:
         ns = self.predicted_ns
         price = "on the host" if ns is None else f"{ns / 1e3:.4g} us modelled"
         return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
-    def solving(self, kind: K, inverse: bool) -> Plan[K]:
-        """Returns the plan for a direction, and for a kind with the same `priced`."""
+    def solving(self, kind: K, inverse: bool, execution: Execution) -> Plan[K]:
+        """Returns the plan for another direction, a kind with the same `priced`, an execution."""
+        own = replace(self, inverse=inverse, execution=execution)
         if kind == self.kind:
-            return replace(self, inverse=inverse)
+            return own
         candidates = [
             replace(each, recipe=replace(each.recipe, kind=kind)) for each in self.candidates
         ]
-        return replace(self, kind=kind, inverse=inverse, candidates=tuple(candidates))
+        return replace(own, kind=kind, candidates=tuple(candidates))
 
     def tree(self) -> str:
         """Returns readable text: the transform, its price, and its steps."""
@@ -338,9 +357,10 @@ class Plan(Problem[K]):
         if ns is None or with_launches is None:
             price = [f"on the host, not modelled, {error}"]
         else:
+            launched = hardware.chip(self.target).launches.in_words(self.launches, self.operators)
             price = [
-                f"kernel {time_range(ns, self.low_ns, self.high_ns, 'us')}, modelled; "
-                f"with {in_words(self.launches)}, about {about(with_launches)}",
+                f"{self.work} {time_range(ns, self.low_ns, self.high_ns, 'us')}, modelled; "
+                f"{launched}, about {about(with_launches)}",
                 f"bound by {self.bound}, DMA floor {self.dma_floor_ns / 1e3:.3g} us, {error}",
             ]
         first, *rest = self.recipe.tree()
@@ -384,3 +404,16 @@ class Plan(Problem[K]):
     def from_json(cls, text: str) -> Plan:
         """Returns the plan that `to_json` wrote; ValueError where `text` is something else."""
         return cls.from_row(msgspec.json.decode(text, type=PlanRow))
+
+
+def eager_ns(candidate: Candidate, target: str) -> float:
+    """Returns about the time of an eager call in ns; infinity for a candidate without a price."""
+    ns = math.inf if candidate.predicted_ns is None else candidate.predicted_ns
+    return hardware.chip(target).with_launches_ns(ns, candidate.launches, candidate.operators)
+
+
+def cost_ns(candidate: Candidate, problem: Problem) -> float:
+    """Returns the time in ns by which searches choose; infinity for a candidate without a price."""
+    if problem.execution == "eager":
+        return eager_ns(candidate, problem.target)
+    return math.inf if candidate.predicted_ns is None else candidate.predicted_ns

@@ -17,8 +17,14 @@ from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.dry_runs import NEAR, DryRuns
 from trnfft.planner.kinds import C2C, C2R, R2C, K, Transform
 from trnfft.planner.kinds.kind import KindRecord, at_least_one
-from trnfft.planner.plan import Candidate, Plan, Recipe
-from trnfft.planner.problem import Problem, checked_accuracy, checked_launch, checked_transform
+from trnfft.planner.plan import Candidate, Plan, Recipe, cost_ns
+from trnfft.planner.problem import (
+    Problem,
+    checked_accuracy,
+    checked_execution,
+    checked_launch,
+    checked_transform,
+)
 from trnfft.planner.seed import SEED, seed_choice
 from trnfft.planner.separate import SEPARATE, separate_candidate
 
@@ -44,6 +50,7 @@ def plan(
     precision: str | None = None,
     target: str | None = None,
     cores: int | None = None,
+    execution: str = "graph",
     max_error: float | None = None,
     algorithms: str | Iterable[str] | None = None,
 ) -> Plan[Transform]:
@@ -76,6 +83,8 @@ def plan(
             highest degree of the chip. The variable describes the chip of this computer. For
             another `target`, it holds only where that chip has the degree, so
             NEURON_LOGICAL_NC_CONFIG=2 is no error for trn1.
+        execution: "graph" for compiled graphs and PyTorch/XLA, or "eager" for TorchNeuron's eager
+            mode, where every launch and every operator of torch around it costs about 60 us.
         max_error: largest relative L2 error. Default: that of the precision mode.
         algorithms: names of the algorithms to choose from, or "seed" for a fixed choice: DFT-GEMM
             for n <= 256, otherwise [8^a, 4^b] Stockham, otherwise Bluestein. Default: all
@@ -104,7 +113,7 @@ def plan(
     mode, budget = checked_accuracy(precision, dtype, max_error)
     part = C2C if not real else C2R if inverse else R2C
     kind = checked_transform(n, shape, padded_from, part)
-    problem = _problem(kind, batch, mode, budget, target, cores, bool(inverse))
+    problem = _problem(kind, batch, mode, budget, target, cores, execution, bool(inverse))
     return solved(problem, _checked_names(algorithms))
 
 
@@ -115,6 +124,7 @@ def plan_for(
     precision: str = "fast",
     target: str | None = None,
     cores: int | None = None,
+    execution: str = "graph",
 ) -> Plan[K]:
     """Returns the cheapest way to compute what a kind says: one launch, or separate launches.
 
@@ -127,7 +137,7 @@ def plan_for(
             `SpectralGradients`, `Frames`, `RealPlanes`, or `Transform`.
         batch: number of rows, images, samples, frames or planes.
         precision: "fast", "bf16" or "bf16_refined". There is no kernel for the other modes.
-        target, cores: as for `trnfft.plan`.
+        target, cores, execution: as for `trnfft.plan`.
 
     Returns:
         A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
@@ -156,7 +166,7 @@ def plan_for(
     mode, budget = checked_accuracy(precision, "float32", None)
     if budget < accuracy.MAX_ERRORS["fast"] and not isinstance(kind, Transform):
         raise NotImplementedError(f"no kernel computes a {kind.title} in the precision {mode!r}")
-    return solved(_problem(kind, batch, mode, budget, target, cores))
+    return solved(_problem(kind, batch, mode, budget, target, cores, execution))
 
 
 def _problem(
@@ -166,6 +176,7 @@ def _problem(
     budget: float,
     target: str | None,
     cores: int | None,
+    execution: str,
     inverse: bool = False,
 ) -> Problem[K]:
     chip, degree = checked_launch(target, cores)
@@ -177,6 +188,7 @@ def _problem(
         target=chip.name,
         max_error=budget,
         cores=degree,
+        execution=checked_execution(execution),
     )
 
 
@@ -199,7 +211,7 @@ def solved(problem: Problem, names: Names = None) -> Plan:
         solution = _real_plan(forward)
     else:
         solution = _planned(forward, names)
-    return solution.solving(kind, problem.inverse)
+    return solution.solving(kind, problem.inverse, problem.execution)
 
 
 def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
@@ -229,7 +241,10 @@ def _real_plan(problem: Problem) -> Plan:
     part of the price.
     """
     complex_plan = _planned(replace(problem, kind=Transform((problem.n,))), None)
-    as_complex = replace(complex_plan, kind=problem.kind)
+    # Operators of torch make the complex data, or cut the result.
+    choice = replace(complex_plan.choice, operators=problem.kind.operators_as_complex)
+    candidates = (choice, *complex_plan.candidates[1:])
+    as_complex = replace(complex_plan, kind=problem.kind, candidates=candidates)
     try:
         real = _planned(problem, None)
     except NotImplementedError:
@@ -239,24 +254,40 @@ def _real_plan(problem: Problem) -> Plan:
         problem.n * problem.batch, 12, problem.cores
     )
     best, other = real, as_complex
-    if (as_complex.predicted_ns or math.inf) + beyond < (real.predicted_ns or math.inf):
+    complex_ns, real_ns = (cost_ns(one.choice, problem) for one in (as_complex, real))
+    if complex_ns + beyond < real_ns:
         best, other = as_complex, real
-    reason = _why_rejected(other.choice, best.choice)
-    if other is as_complex and (other.predicted_ns or math.inf) < (best.predicted_ns or math.inf):
+    reason = _why_rejected(other.choice, best.choice, problem)
+    if other is as_complex and complex_ns < real_ns:
         reason = "is quicker by less than it takes to make complex data"
     rejected = replace(other.choice, rejected=reason)
     return replace(best, candidates=(best.choice, rejected, *best.candidates[1:]))
 
 
 def _planned(problem: Problem, names: Names) -> Plan:
-    """Returns the plan for a problem, remembered where error and algorithms are the defaults."""
+    """Returns the plan for a problem, remembered where error and algorithms are the defaults.
+
+    Eager mode changes the plan only of what separate launches compute, too.
+    """
     if not problem.is_usual or names is not None:
         return search(problem, names)
+    is_eager = problem.execution == "eager"
+    if is_eager and problem.kind.separate(problem.batch) is None:
+        graph = _planned(replace(problem, execution="graph"), None)
+        return graph.solving(graph.kind, graph.inverse, "eager")
     plan = wisdom.recall(problem)
     if plan is None:
-        plan = wisdom.remember(search(problem))
+        plan = wisdom.remember(_eager_plan(problem) if is_eager else search(problem))
         return_freed_memory()
     return plan
+
+
+def _eager_plan(problem: Problem) -> Plan:
+    """Returns the plan for eager mode, from the prices of the plan for a graph."""
+    graph = _planned(replace(problem, execution="graph"), None)
+    others = [each for each in graph.candidates if each.recipe.algorithm != SEPARATE]
+    known = [replace(each, rejected="") if each.predicted_ns else each for each in others]
+    return _choose(problem, [*known, *separate_candidate(problem, solved)])
 
 
 def search(problem: Problem, names: Names = None) -> Plan:
@@ -423,27 +454,26 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
 
 
 def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
-    """Returns the plan: the choice first, then candidates by price, then those without a price.
+    """Returns the plan: the choice first, then candidates by cost, then those without a price.
 
-    Of candidates whose prices hardly differ, the choice is the one with the fewest launches, and
+    Of candidates whose costs hardly differ, the choice is the one with the fewest launches, and
     then the one with the least dear reading of the records.
     """
     priced = [candidate for candidate in candidates if candidate.predicted_ns is not None]
     if not priced:
         raise NotImplementedError(_cannot_run(problem, candidates))
-    priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
-    limit = NEAR * (priced[0].predicted_ns or 0.0)
-    near = [candidate for candidate in priced if (candidate.predicted_ns or 0.0) <= limit]
+    priced.sort(key=lambda candidate: cost_ns(candidate, problem))
+    limit = NEAR * cost_ns(priced[0], problem)
+    near = [candidate for candidate in priced if cost_ns(candidate, problem) <= limit]
     best = min(near, key=lambda candidate: (candidate.launches, candidate.high_ns or math.inf))
     others = [candidate for candidate in priced if candidate is not best]
-    rejected = [replace(other, rejected=_why_rejected(other, best)) for other in others]
+    rejected = [replace(other, rejected=_why_rejected(other, best, problem)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
     return Plan.of(problem, (best, *rejected, *unpriced))
 
 
-def _why_rejected(candidate: Candidate, best: Candidate) -> str:
-    assert candidate.predicted_ns is not None and best.predicted_ns is not None
-    ratio = candidate.predicted_ns / best.predicted_ns
+def _why_rejected(candidate: Candidate, best: Candidate, problem: Problem) -> str:
+    ratio = cost_ns(candidate, problem) / cost_ns(best, problem)
     if ratio < 1:
         return f"is {100 * (1 - ratio):.1g}% quicker, but may take longer by other records"
     if ratio > 1.005:  # otherwise it would print as 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, Literal, cast, get_args
 
 from nki_sim import hardware
 from trnfft.base import config
@@ -12,6 +12,9 @@ from trnfft.planner import accuracy
 from trnfft.planner.kinds import K, Part, Transform
 from trnfft.planner.kinds.kind import at_least_one, checked_shape
 from trnfft.planner.kinds.padded import checked_data
+
+Execution = Literal["graph", "eager"]
+"""How launches and operators of torch run: in one graph, or each launched by itself."""
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -29,6 +32,8 @@ class Problem(Generic[K]):
         max_error: upper bound of the relative L2 error of the result.
         cores: the degree of LNC (logical NeuronCore configuration), which is how many physical
             cores work on one launch.
+        execution: "graph" for a compiled graph and for PyTorch/XLA, where launches and operators of
+            torch are launched together; "eager" for TorchNeuron's eager mode, which launches each.
     """
 
     kind: K
@@ -38,6 +43,7 @@ class Problem(Generic[K]):
     target: str
     max_error: float
     cores: int = 1
+    execution: Execution = "graph"
 
     @property
     def n(self) -> int:
@@ -59,7 +65,9 @@ class Problem(Generic[K]):
     def title(self) -> str:
         """The transform, its size and its place: a line that differs for all remembered plans."""
         what = f"{'inverse ' if self.inverse else ''}{self.kind.title}"
-        return f"{what}, {self.kind.size}, batch {self.batch}, {self.precision}, {self.where}"
+        eager = ", eager" if self.execution == "eager" else ""
+        place = f"{self.precision}, {self.where}{eager}"
+        return f"{what}, {self.kind.size}, batch {self.batch}, {place}"
 
     @property
     def where(self) -> str:
@@ -89,6 +97,14 @@ def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> 
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
     return precision, budget
+
+
+def checked_execution(execution: object) -> Execution:
+    """Returns argument 'execution'."""
+    if execution not in get_args(Execution):
+        allowed = " and ".join(map(repr, get_args(Execution)))
+        raise ValueError(f"argument 'execution' is {brief(execution)}, allowed are {allowed}")
+    return cast("Execution", execution)
 
 
 def checked_launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from nki_kernels.convolution.block_circulant import Blocking
 from trnfft.planner.kinds import Kind, Part
 from trnfft.planner.kinds.kind import Count, Counts
+from trnfft.planner.problem import Execution
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Amount = Annotated[float, Meta(ge=0)]  # JSON has neither NaN nor infinity
@@ -77,6 +78,7 @@ class CandidateRow(RecipeRow, frozen=True, kw_only=True):
     least_ns: Amount | None = None
     low_ns: Amount | None = None
     high_ns: Amount | None = None
+    operators: Number = 0
 
 
 class PlanRow(Row, frozen=True, kw_only=True):
@@ -89,6 +91,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     target: Name
     max_error: Annotated[float, Meta(gt=0)]
     cores: Count = 1
+    execution: Execution = "graph"
     # printed by `trnfft plan --json`; it follows from other fields
     with_launches_ns: Amount | None = None
     candidates: Annotated[tuple[CandidateRow, ...], Meta(min_length=1, max_length=1000)]

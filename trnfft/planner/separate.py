@@ -34,15 +34,25 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
     except NotImplementedError as reason:
         return [Candidate(recipe, rejected=str(reason))]
     chip = hardware.chip(problem.target)
-    waits = 2 * separate.operations * (chip.dma_start_ns + chip.dma_finish_ns)
+    waits = 2 * separate.operators * (chip.dma_start_ns + chip.dma_finish_ns)
     between = chip.dma_floor_ns(1, 4 * separate.numbers, problem.cores) + waits
     ns, low, high = (
         round(between + sum(times), 1) for times in zip(*map(_times, plans), strict=True)
     )
     mixing = plans[0].predicted_error if separate.squares else separate.error
     error = accuracy.root_of_squares(*(plan.predicted_error for plan in plans), mixing)
-    launches = sum(plan.launches for plan in plans)
-    return [Candidate(recipe, ns, float(f"{error:.2e}"), "dma", launches, "", None, low, high)]
+    return [
+        Candidate(
+            recipe,
+            ns,
+            float(f"{error:.2e}"),
+            bound="dma",
+            launches=sum(plan.launches for plan in plans),
+            operators=separate.operators + sum(plan.operators for plan in plans),
+            low_ns=low,
+            high_ns=high,
+        )
+    ]
 
 
 def _times(plan: Plan) -> tuple[float, float, float]:

@@ -84,7 +84,7 @@ after_fork(_after_fork)
 
 def key_of(problem: Problem | PlanRow) -> Key:
     """Returns the key under which a problem's plan is remembered in the file of its chip."""
-    return problem.kind, problem.batch, problem.precision, problem.cores
+    return problem.kind, problem.batch, problem.precision, problem.cores, problem.execution
 
 
 def recall(problem: Problem) -> Plan | None:

@@ -176,7 +176,8 @@ def _checked(text: bytes) -> Plan:
     row: PlanRow = wisdom.row_of(text)
     plan = Plan.from_row(row)
     problem = plan.problem
-    if plan.inverse or not plan.is_usual or plan.kind != plan.kind.priced:
+    is_alike = plan.execution == "eager" and plan.kind.separate(plan.batch) is None
+    if plan.inverse or not plan.is_usual or plan.kind != plan.kind.priced or is_alike:
         raise ValueError(f"no transform looks up a plan of {plan.title}")
     wisdom.believed(row, problem)
     wisdom.check_layout(plan)

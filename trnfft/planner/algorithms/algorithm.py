@@ -14,7 +14,7 @@ from trnfft.planner.kinds import C2C, K, Kind, Part, Transform
 from trnfft.planner.plan import Recipe
 
 Shapes = Sequence[tuple[int, ...]]
-LOADS_VARY = 0.25  # `bound_varies` where loads count, which bounds leave out
+LOADS_VARY = 0.35  # `bound_varies` where loads count, which bounds leave out
 Tables = tuple[Any, ...]  # arrays, or a tuple of arrays for each pass
 
 

@@ -55,7 +55,7 @@ class RealFourStep(LengthAlgorithm):
         return sorted(lists, key=tensor_cycles)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return 1.05 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
+        return 0.97 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
 
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:

@@ -99,13 +99,13 @@ class Frames(KindRecord, tag="frames", frozen=True):
 
     def separate(self, batch: int) -> Separate:
         rows = Launched(Transform((self.n,), part=R2C), batch)
-        operations, numbers = 1, 2 * self.n
+        operators, numbers = 1, 2 * self.n
         if self.power is not None:
-            operations, numbers = 4, numbers + 7 * self.bins
+            operators, numbers = 4, numbers + 7 * self.bins
         if self.bands is not None:
-            operations, numbers = 5, numbers + self.bins + self.bands
+            operators, numbers = 5, numbers + self.bins + self.bands
         squares = self.power is not None
-        return Separate((rows,), operations, batch * numbers, squares=squares)
+        return Separate((rows,), operators, batch * numbers, squares=squares)
 
 
 def _checked_power(name: str, power: object) -> object:

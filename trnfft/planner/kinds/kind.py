@@ -38,14 +38,15 @@ class Separate:
 
     Attributes:
         transforms: the transforms, in their order.
-        operations: number of torch's operations; each waits for a load and for a store.
-        numbers: how many float32 numbers these operations read and write.
+        operators: number of torch's operators, which `trnfft.plan_layer` counts, too; each waits
+            for a load and for a store.
+        numbers: how many float32 numbers these operators read and write.
         error: the relative L2 error that they add.
         squares: whether they square the result of a transform, which doubles its error.
     """
 
     transforms: tuple[Launched, ...]
-    operations: int
+    operators: int
     numbers: int
     error: float = 0.0
     squares: bool = False

@@ -1,13 +1,13 @@
 """The kind of real planes, of whose transform only the real part is kept, as FNet mixes tokens.
 
-A separate launch transforms the planes to half spectra, which torch extends: one operation mirrors
-both parts of half a spectrum, one joins and copies a part.
+A separate launch transforms the planes as complex data. One operator of torch makes the zeros of
+their imaginary part before it, one copies the real part of the result.
 """
 
 from __future__ import annotations
 
 from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one
-from trnfft.planner.kinds.transform import R2C, Transform
+from trnfft.planner.kinds.transform import Transform
 
 REAL_PLANES = "real_planes"
 
@@ -39,5 +39,5 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
         return 8 * batch * self.points
 
     def separate(self, batch: int) -> Separate:
-        planes = Launched(Transform(self.sizes, part=R2C), batch)
-        return Separate((planes,), 2, 4 * batch * self.points)
+        planes = Launched(Transform(self.sizes), batch)
+        return Separate((planes,), 2, 3 * batch * self.points)

@@ -4,10 +4,11 @@ Separate launches of a layer are two transforms:
 
     X = rfftn(x),  kept frequencies of X,  Y = mixed channels,  Y among zeros,  y = irfftn(Y)
 
-torch cuts the kept frequencies out of half a spectrum, multiplies and adds four products of real
-parts, and writes the result among zeros: two operations each that cut and spread, four products and
-two sums. Gradients are transforms of dy back and forth, the mixing by the adjoint weight, and the
-product of the kept spectra, which is four more products and two more sums.
+torch cuts the kept frequencies out of half a spectrum, mixes the channels by four products and two
+sums of real parts, and writes the result among zeros. Along each axis but the last, an operator
+joins the frequencies of both signs of a part, and two operators write a part among zeros. Along the
+last axis, one operator adds zeros. The gradient of the data is the same with the adjoint weight.
+The gradient of the weight is another mixing, of the kept spectra, and factors.
 """
 
 from __future__ import annotations
@@ -111,12 +112,17 @@ class _Spectral(KindRecord, frozen=True):
             Launched(Transform(self.lengths, part=C2R), batch * last, inverse=True),
         )
 
-    def _mixed(self, batch: int, first: int, last: int) -> int:
-        """Returns the numbers that torch moves between these transforms."""
-        half = math.prod(self.lengths[:-1]) * (self.lengths[-1] // 2 + 1)
-        x, y = batch * first * self.frequencies, batch * last * self.frequencies
-        cut, spread = 4 * x, 2 * (y + batch * last * half)
-        return cut + self._products(batch) + 6 * y + spread
+    def _around(self, batch: int, first: int, last: int) -> tuple[int, int]:
+        """Returns the operators between these transforms, and the numbers that these move."""
+        half = batch * last * math.prod(self.lengths[:-1]) * (self.lengths[-1] // 2 + 1)
+        operators, numbers = 6 + 2, self._products(batch) + 6 * batch * last * self.frequencies
+        spectrum = batch * last * self.frequencies
+        for axis in range(len(self.lengths) - 1):
+            cut = math.prod((*self.kept[: axis + 1], *self.lengths[axis + 1 : -1], self.kept[-1]))
+            spectrum = spectrum // self.kept[axis] * self.lengths[axis]
+            operators += 2 + 4
+            numbers += 4 * batch * first * cut + 2 * 3 * spectrum
+        return operators, numbers + 2 * (spectrum + half)
 
     def _products(self, batch: int) -> int:
         return 4 * (batch * (self.inputs + self.outputs) * self.frequencies + self._weight)
@@ -160,8 +166,10 @@ class SpectralLayer(_Spectral, tag=SPECTRAL, frozen=True):
 
     def separate(self, batch: int) -> Separate:
         way = self.inputs, self.outputs
-        numbers = self._mixed(batch, *way)
-        return Separate(self._launches(batch, *way), 10, numbers, self._mixing_error)
+        operators, numbers = self._around(batch, *way)
+        if self.keeps_spectra:  # as kernels keep them: both parts joined, and laid out anew
+            operators, numbers = operators + 2, numbers + 4 * self._spectra(batch)
+        return Separate(self._launches(batch, *way), operators, numbers, self._mixing_error)
 
 
 class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
@@ -183,6 +191,8 @@ class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
 
     def separate(self, batch: int) -> Separate:
         way = self.outputs, self.inputs
-        of_weight = self._products(batch) + 6 * self._weight
-        numbers = self._mixed(batch, *way) + of_weight
-        return Separate(self._launches(batch, *way), 16, numbers, self._mixing_error)
+        operators, numbers = self._around(batch, *way)
+        # A sign of the weight and of the spectra, whose parts are laid out anew; the products; and
+        # the factors, which are made of three pieces and divided.
+        numbers += self._products(batch) + 14 * self._weight + 3 * self._spectra(batch)
+        return Separate(self._launches(batch, *way), operators + 16, numbers, self._mixing_error)

@@ -42,6 +42,15 @@ class Transform(Padded, tag="transform", frozen=True):
     def title(self) -> str:
         return _TITLES[self.part]
 
+    @property
+    def operators_as_complex(self) -> int:
+        """How many operators of torch a kernel for complex data needs beside its launch.
+
+        They make zeros for real data, and write zeros into the result; or they make a whole
+        spectrum of half of one: zeros, two mirrored parts, a sign and two joined parts.
+        """
+        return {C2C: 0, R2C: 2, C2R: 6}[self.part]
+
     def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
         if self.part == C2R:
             return [(batch, *self.lengths[:-1], self.lengths[-1] // 2 + 1)] * 2
