@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nki_sim import hardware
-from nki_sim.measured_times import about, in_words
+from nki_sim.measured_times import about
 from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.printable import printable
 

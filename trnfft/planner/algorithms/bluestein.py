@@ -47,10 +47,12 @@ class Bluestein(ChirpConvolution):
 
     def recipes(self, n: int) -> list[Recipe]:
         work = partial(convolution_work, n)
+        # With two stages or more, one stage beyond the fewest is never among the least work.
+        spare = 1 if 2 * n <= stage.MAX_RADIX else 0
         lists = [
             radices
             for m in bluestein.convolution_lengths(n)
-            for radices in radix_lists(m, work, CONVOLUTIONS, stage.MAX_RADIX)
+            for radices in radix_lists(m, work, CONVOLUTIONS, stage.MAX_RADIX, spare)
         ]
         return self.around(n, sorted(lists, key=work)[:CONVOLUTIONS])
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from nki_kernels.fft import stage, stockham
+from trnfft.base.cache import cached
 from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
@@ -27,11 +28,15 @@ class Stockham(MatrixAlgorithm):
     ahead = Ahead(4096, 128, "trn1")
 
     def recipes(self, n: int) -> list[Recipe]:
-        lists = radix_lists(n, stage_work, RADIX_LISTS, stage.MAX_RADIX)
-        return [self.recipe(n, radices) for radices in lists]
+        return [self.recipe(n, radices) for radices in _lists(n)]
 
     def columns(self, recipe: Recipe) -> float:
         return stage_work(recipe.radices)[0]
+
+
+@cached(64)  # a search asks for each dtype
+def _lists(n: int) -> list[tuple[int, ...]]:
+    return radix_lists(n, stage_work, RADIX_LISTS, stage.MAX_RADIX)
 
 
 def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
