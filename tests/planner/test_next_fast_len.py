@@ -18,7 +18,7 @@ def test_short_lengths_are_as_they_are():
 def test_a_length_whose_plan_is_known_needs_no_search(monkeypatch, tmp_path):
     searched = []
 
-    def cheap(recipe, batch, chip, cores, range_up_to_ns):
+    def cheap(recipe, batch, chip, cores):
         searched.append(recipe.n)
         return cost.Price(float(recipe.n), "dma", 1, 100, 0, float(recipe.n), float(recipe.n))
 

@@ -63,7 +63,7 @@ def test_what_it_prints():
     assert first == "modelled, on 1 core of trn1"
     assert total.startswith("forward   1 launch, ") and total.endswith("other operators of torch")
     assert "MB of HBM: spectral_convolution" in launch and "batch 5" in launch
-    assert last.startswith("with the time of eager launches, about ")
+    assert last.startswith("eager, with a launch, about ")
 
 
 test_wrong_arguments = refused(

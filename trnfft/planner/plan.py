@@ -338,7 +338,7 @@ class Plan(Problem[K]):
         price = "on the host" if ns is None else f"{ns / 1e3:.4g} us modelled"
         return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
-    def solving(self, kind: K, inverse: bool, execution: Execution) -> Plan[K]:
+    def solving(self, kind: K, inverse: bool, execution: Execution = "graph") -> Plan[K]:
         """Returns the plan for another direction, a kind with the same `priced`, an execution."""
         own = replace(self, inverse=inverse, execution=execution)
         if kind == self.kind:
@@ -358,8 +358,9 @@ class Plan(Problem[K]):
             price = [f"on the host, not modelled, {error}"]
         else:
             launched = hardware.chip(self.target).launches.in_words(self.launches, self.operators)
+            gap = " " if self.work == "kernel" else "\n"
             price = [
-                f"{self.work} {time_range(ns, self.low_ns, self.high_ns, 'us')}, modelled; "
+                f"{self.work} {time_range(ns, self.low_ns, self.high_ns, 'us')}, modelled;{gap}"
                 f"{launched}, about {about(with_launches)}",
                 f"bound by {self.bound}, DMA floor {self.dma_floor_ns / 1e3:.3g} us, {error}",
             ]
@@ -413,7 +414,11 @@ def eager_ns(candidate: Candidate, target: str) -> float:
 
 
 def cost_ns(candidate: Candidate, problem: Problem) -> float:
-    """Returns the time in ns by which searches choose; infinity for a candidate without a price."""
-    if problem.execution == "eager":
+    """Returns the time in ns by which searches choose; infinity for a candidate without a price.
+
+    In a graph, which is one launch whatever it holds, launches add nothing.
+    """
+    launches_graphs = hardware.chip(problem.target).launches.compiled is None
+    if problem.execution == "eager" and not launches_graphs:
         return eager_ns(candidate, problem.target)
     return math.inf if candidate.predicted_ns is None else candidate.predicted_ns

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
 
-from nki_sim import hardware
 from trnfft.base import cache, config
 from trnfft.base.checks import brief, check_flag
 from trnfft.base.memory import return_freed_memory, without_collector
@@ -26,7 +25,7 @@ from trnfft.planner.problem import (
     checked_transform,
 )
 from trnfft.planner.seed import SEED, seed_choice
-from trnfft.planner.separate import SEPARATE, separate_candidate
+from trnfft.planner.separate import SEPARATE, as_complex, separate_candidate
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 # Of a transform in one launch.
@@ -234,33 +233,20 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
     return names
 
 
-def _real_plan(problem: Problem) -> Plan:
-    """Returns the cheaper of a plan for real data and a plan for complex data with zeros.
+def _real_plan(problem: Problem[Transform]) -> Plan[Transform]:
+    """Returns the cheaper of a plan for real data and a plan for complex data.
 
-    The cost of making zeros and of taking half of the result counts in the comparison, but is not
-    part of the price.
+    What torch moves to make complex data, or real results, is part of the price of the latter.
     """
-    complex_plan = _planned(replace(problem, kind=Transform((problem.n,))), None)
-    # Operators of torch make the complex data, or cut the result.
-    choice = replace(complex_plan.choice, operators=problem.kind.operators_as_complex)
-    candidates = (choice, *complex_plan.candidates[1:])
-    as_complex = replace(complex_plan, kind=problem.kind, candidates=candidates)
+    complex_plan = as_complex(problem, lambda rows: _planned(rows, None))
     try:
         real = _planned(problem, None)
     except NotImplementedError:
-        return as_complex
-    # Input and output of complex data have three more numbers a point, which no kernel makes.
-    beyond = hardware.chip(problem.target).dma_floor_ns(
-        problem.n * problem.batch, 12, problem.cores
-    )
-    best, other = real, as_complex
-    complex_ns, real_ns = (cost_ns(one.choice, problem) for one in (as_complex, real))
-    if complex_ns + beyond < real_ns:
-        best, other = as_complex, real
-    reason = _why_rejected(other.choice, best.choice, problem)
-    if other is as_complex and complex_ns < real_ns:
-        reason = "is quicker by less than it takes to make complex data"
-    rejected = replace(other.choice, rejected=reason)
+        return complex_plan
+    best, other = real, complex_plan
+    if cost_ns(other.choice, problem) < cost_ns(best.choice, problem):
+        best, other = other, best
+    rejected = replace(other.choice, rejected=_why_rejected(other.choice, best.choice, problem))
     return replace(best, candidates=(best.choice, rejected, *best.candidates[1:]))
 
 
@@ -457,20 +443,25 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
 def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
     """Returns the plan: the choice first, then candidates by cost, then those without a price.
 
-    Of candidates whose costs hardly differ, the choice is the one with the fewest launches, and
-    then the one with the least dear reading of the records.
+    Of candidates whose costs hardly differ, the choice is the one with the fewest launches and
+    operators, and then the one with the least dear reading of the records.
     """
     priced = [candidate for candidate in candidates if candidate.predicted_ns is not None]
     if not priced:
         raise NotImplementedError(_cannot_run(problem, candidates))
     priced.sort(key=lambda candidate: cost_ns(candidate, problem))
-    limit = NEAR * cost_ns(priced[0], problem)
+    # Launches are not modelled, so that they do not make a larger difference alike.
+    limit = cost_ns(priced[0], problem) + (NEAR - 1) * (priced[0].predicted_ns or 0.0)
     near = [candidate for candidate in priced if cost_ns(candidate, problem) <= limit]
-    best = min(near, key=lambda candidate: (candidate.launches, candidate.high_ns or math.inf))
+    best = min(near, key=_launched_and_high)
     others = [candidate for candidate in priced if candidate is not best]
     rejected = [replace(other, rejected=_why_rejected(other, best, problem)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
     return Plan.of(problem, (best, *rejected, *unpriced))
+
+
+def _launched_and_high(candidate: Candidate) -> tuple[int, float]:
+    return candidate.launches + candidate.operators, candidate.high_ns or math.inf
 
 
 def _why_rejected(candidate: Candidate, best: Candidate, problem: Problem) -> str:

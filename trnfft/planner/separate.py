@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from nki_sim import hardware
 from trnfft.planner import accuracy
+from trnfft.planner.kinds import Separate, Transform
 from trnfft.planner.plan import Candidate, Plan, Recipe
 from trnfft.planner.problem import Problem
 
@@ -33,9 +34,7 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
         plans = [solve(each) for each in transforms(problem)]
     except NotImplementedError as reason:
         return [Candidate(recipe, rejected=str(reason))]
-    chip = hardware.chip(problem.target)
-    waits = 2 * separate.operators * (chip.dma_start_ns + chip.dma_finish_ns)
-    between = chip.dma_floor_ns(1, 4 * separate.numbers, problem.cores) + waits
+    between = between_ns(separate, problem)
     ns, low, high = (
         round(between + sum(times), 1) for times in zip(*map(_times, plans), strict=True)
     )
@@ -53,6 +52,35 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
             high_ns=high,
         )
     ]
+
+
+def between_ns(separate: Separate, problem: Problem) -> float:
+    """Returns the nanoseconds that torch's operators take around the transforms."""
+    chip = hardware.chip(problem.target)
+    dependent = separate.operators - separate.constants
+    waits = 2 * dependent * (chip.dma_start_ns + chip.dma_finish_ns)
+    return chip.dma_floor_ns(1, 4 * separate.numbers, problem.cores) + waits
+
+
+def as_complex(problem: Problem[Transform], solve: Solve) -> Plan[Transform]:
+    """Returns the plan of complex rows for a transform of, or to, real rows.
+
+    solve: as for `separate_candidate`.
+    """
+    separate = problem.kind.as_complex(problem.batch)
+    plan = solve(replace(problem, kind=Transform(problem.kind.lengths)))
+    between = between_ns(separate, problem)
+
+    def whole(candidate: Candidate) -> Candidate:
+        """Returns a candidate with its price and that of the operators."""
+        times = {
+            name: round(between + time, 1)
+            for name in ("predicted_ns", "low_ns", "high_ns", "least_ns")
+            if (time := getattr(candidate, name)) is not None
+        }
+        return replace(candidate, **times, operators=separate.operators) if times else candidate
+
+    return replace(plan, kind=problem.kind, candidates=tuple(map(whole, plan.candidates)))
 
 
 def _times(plan: Plan) -> tuple[float, float, float]:

@@ -85,7 +85,7 @@ def test_a_plain_function_with_torch_fft(run):
         "torch.fft.irfft, model_to_check.py:6",
         f"3 transforms of 1000 points, {plan.algorithm}",
         f"{plan.predicted_ns / 1e3:.4g} us",
-        "with 2 launches, about 1",
+        "An eager call, with a launch of each, takes about 1",
         "A launch by TorchNeuron takes 55 to 65 us",
         "Not supported: nothing",
         "Falls back: nothing",

@@ -39,9 +39,10 @@ class Separate:
     Attributes:
         transforms: the transforms, in their order.
         operators: number of torch's operators, which `trnfft.plan_layer` counts, too; each waits
-            for a load and for a store.
+            for a load and for a store, but those that make constants.
         numbers: how many float32 numbers these operators read and write.
         error: the relative L2 error that they add.
+        constants: how many of the operators make zeros, which may be ready beforehand.
         squares: whether they square the result of a transform, which doubles its error.
     """
 
@@ -49,6 +50,7 @@ class Separate:
     operators: int
     numbers: int
     error: float = 0.0
+    constants: int = 0
     squares: bool = False
 
 

@@ -40,4 +40,4 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
 
     def separate(self, batch: int) -> Separate:
         planes = Launched(Transform(self.sizes), batch)
-        return Separate((planes,), 2, 3 * batch * self.points)
+        return Separate((planes,), 2, 3 * batch * self.points, constants=1)

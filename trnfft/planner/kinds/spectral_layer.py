@@ -192,7 +192,8 @@ class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
     def separate(self, batch: int) -> Separate:
         way = self.outputs, self.inputs
         operators, numbers = self._around(batch, *way)
-        # A sign of the weight and of the spectra, whose parts are laid out anew; the products; and
-        # the factors, which are made of three pieces and divided.
-        numbers += self._products(batch) + 14 * self._weight + 3 * self._spectra(batch)
-        return Separate(self._launches(batch, *way), operators + 16, numbers, self._mixing_error)
+        # A sign of the weight and one of the spectra; the products and sums; and the factors of
+        # both parts, which are made of three pieces and divided.
+        operators += 2 + 6 + 4 + 2
+        numbers += self._products(batch) + 12 * self._weight + self._spectra(batch)
+        return Separate(self._launches(batch, *way), operators, numbers, self._mixing_error)

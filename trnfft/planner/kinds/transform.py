@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from trnfft.base.checks import brief
+from trnfft.planner.kinds.kind import Launched, Separate
 from trnfft.planner.kinds.padded import Padded
 
 Part = Literal["c2c", "r2c", "c2r"]
@@ -42,14 +43,16 @@ class Transform(Padded, tag="transform", frozen=True):
     def title(self) -> str:
         return _TITLES[self.part]
 
-    @property
-    def operators_as_complex(self) -> int:
-        """How many operators of torch a kernel for complex data needs beside its launch.
+    def as_complex(self, batch: int) -> Separate:
+        """Returns a transform of, or to, real rows by one of complex rows, and what torch does.
 
-        They make zeros for real data, and write zeros into the result; or they make a whole
-        spectrum of half of one: zeros, two mirrored parts, a sign and two joined parts.
+        Real data get zeros as their imaginary part, and the result gets zeros where it is real.
+        Half a spectrum becomes a whole one by zeros, two mirrored parts, a sign and two joined
+        parts.
         """
-        return {C2C: 0, R2C: 2, C2R: 6}[self.part]
+        rows = Launched(Transform(self.lengths), batch, self.part == C2R)
+        operators, numbers = (2, 1) if self.part == R2C else (6, 7)
+        return Separate((rows,), operators, numbers * batch * self.points, constants=1)
 
     def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
         if self.part == C2R:
