@@ -12,8 +12,9 @@ import torch
 
 import trnfft
 from nki_sim import hardware
+from trnfft.backends import nki
 from trnfft.base.devices import execution_on
-from trnfft.ops import operators
+from trnfft.ops import operand, operators
 from trnfft.planner import planner, wisdom
 from trnfft.planner.kinds import (
     C2R,
@@ -78,9 +79,7 @@ def test_the_tree_shows_kernels_launches_and_operators():
 def test_what_one_launch_alone_computes_has_one_plan(monkeypatch):
     searched = []
     monkeypatch.setattr(planner, "search", lambda *a: searched.append(a))
-    graph, eager = (
-        trnfft.plan(1024, target="trn2", execution=each) for each in ("graph", "eager")
-    )
+    graph, eager = (trnfft.plan(1024, target="trn2", execution=each) for each in ("graph", "eager"))
     assert eager == replace(graph, execution="eager") and searched == []
 
 
@@ -245,6 +244,25 @@ def test_the_operators_of_complex_rows_are_those_of_a_run(part, shape):
 
     zeros = 1 if part == C2R else 0  # of the imaginary part of a real argument of hfft
     assert counted(Layer(transform), shape) == (1, plan.operators + zeros)
+
+
+def test_layers_ask_for_the_plan_that_fits_their_device(monkeypatch):
+    """On a device of TorchNeuron, without a graph, a layer runs by the plan for eager mode."""
+    layer, shape = trnfft.nn.SpectralConv1d(1, 4, 512), (8, 1, 1024)
+
+    def launches():
+        report = trnfft.plan_layer(layer, shape, target="trn3", backward=True)
+        return [(one.phase, one.algorithm) for one in report.launches]
+
+    assert len(launches()) > 2
+    asked = []
+    monkeypatch.setattr(operand, "execution_on", lambda *a: asked.append(a) or "eager")
+    monkeypatch.setattr(nki, "execution_on", lambda *a: "eager")
+    assert launches() == [
+        ("forward", "spectral_convolution_kept"),
+        ("backward", "spectral_gradients"),
+    ]
+    assert asked
 
 
 def test_copies_into_another_layout_count():
