@@ -162,8 +162,8 @@ def candidate_list(plan: Plan, everything: bool, width: int) -> Text:
     text = Text(f"{title}: modelled on {plan.where}\n" if plan.launches else f"{title}\n")
     if plan.launches:
         columns = (
-            "Columns: the modelled time of the kernel, about the time of an eager call with its "
-            "launch, the busiest engine, the relative L2 error, and why the recipe was rejected."
+            "Columns: the modelled time of the kernel, about the time with launches, the "
+            "busiest engine, the relative L2 error, and why the recipe was rejected."
         )
         text.append(f"{textwrap.fill(columns, width)}\n\n")
     for recipe, numbers, verdict in zip(
