@@ -462,7 +462,7 @@ def test_few_orders_of_many_axes_are_priced(priced, axes, count):
 def test_the_first_price_of_a_family_rejects_the_others(priced):
     """Stockham's recipes of one number of stages have prices in proportion to their bounds."""
     found, prices = priced
-    prices["four_step"] = 5e5
+    prices.update(four_step=5e5, stockham=1e6)
     planner.search(request(4096))
     tried = [recipe for recipe in found if recipe.algorithm == "stockham"]
     families = {bounds.family_of(recipe) for recipe in tried}
@@ -477,7 +477,7 @@ def test_a_price_near_the_estimate_is_found(priced):
     estimates.note(tried, 3 * estimates.bound(tried))
     other = replace(tried, radices=(32, 128))
     assert estimates.about(other) == pytest.approx(3 * bounds.least_ns(other, problem))
-    assert estimates.least(other) == pytest.approx(0.95 * estimates.about(other))
+    assert estimates.least(other) == pytest.approx(0.85 * estimates.about(other))
     longer = replace(tried, radices=(16, 16, 16))
     assert estimates.about(longer) == bounds.least_ns(longer, problem)
 
