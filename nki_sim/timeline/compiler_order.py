@@ -15,17 +15,17 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from nki_sim.base.enums import MemoryRegion
 from nki_sim.instructions.device_loops import loops_of_tiles
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import Joint, Wait, separate
 
-from .engines import Engines, Place
+from .engines import Engines, Place, Times
+from .joints import JointTimes
 from .order_memory import Memory, Tile
 from .order_waits import OrderWaits
 from .waits import REUSED, circular
@@ -41,7 +41,7 @@ class _Queue:
     ``later`` the others, as (time, place, instruction).
     """
 
-    place: Callable[[int, Issue, float], Place]  # runs an instruction on the queue's engine
+    place: Place  # runs an instruction on the queue's engine
     free: float
     ready: list[tuple[int, int]] = field(default_factory=list)
     later: list[tuple[float, int, int]] = field(default_factory=list)
@@ -69,16 +69,15 @@ class CompilerOrder:
             self._by_place = sorted(session.order, key=lambda n: bisect.bisect_right(ends, n))
             self._places = sorted(range(count), key=self._by_place.__getitem__)
         self.found = OrderWaits(session, self._places)
-        self._over = [_UNKNOWN] * (2 * count)
-        for joint in self.found.joints:
-            joint.begin(self._over)
+        joints = self.found.joints
+        times = Times(count, len(joints.waits))
+        self._over = times.over
+        self._joints = JointTimes(count, joints.waits, times.over)
+        self._blocked = self._joints.blocked
         self._add_tiles(session)
         self._engines = Engines(session.chip, session.banks)
+        self._engines.prepare(set(self.issues), times)
         self._head = 0  # the place in program order of the first instruction that has not run
-        # Instructions and joints that wait for an instruction without a time, and for a joint.
-        self._blocked: dict[int, list[Any]] = {}
-        self._watchers: dict[Joint, list[Any]] = {}
-        self._has_joints = bool(self.found.joints)
         self._choices: dict[int, float] = {}  # instructions of two engines: when they can start
         self._taken: dict[int, _Queue] = {}  # the queue that runs one of them
         begin, first = 0.0, 0
@@ -133,17 +132,13 @@ class CompilerOrder:
             new = [tile for tile in tiles if not tile.is_allocated]
             if new and not self._allocate(n, new, start, queue):
                 continue
-            _, over[~n], over[n], queue.free, _, _ = queue.place(n, issues[n], start)
+            queue.free = queue.place(n, issues[n], start)
             if over[n] > latest:
                 latest = over[n]
             self.order.append(n)
             left -= 1
             if n in blocked:
-                for one in blocked.pop(n):
-                    if type(one) is Joint:
-                        self._look(one)
-                    else:
-                        self._consider(one)
+                self._go_on(blocked.pop(n))
             if self._memories:
                 self._leave(tiles)
         return latest
@@ -175,51 +170,26 @@ class CompilerOrder:
             self._give(n, self._queue_of[issue.on_scalar.queue], ready)
         self._give(n, self._queue_of[issue.queue], ready)
 
-    def _over_at(self, n: int, waits: list[Any]) -> float:
+    def _over_at(self, n: int, waits: list[int]) -> float:
         """Returns when waits of an instruction are over, or -1 if it is blocked until one runs."""
-        over, has_joints, ready = self._over, self._has_joints, 0.0
+        over, ready = self._over, 0.0
         for m in reversed(waits):  # most often the last one is over last
-            if has_joints and type(m) is Joint and not m.is_over:
-                if self._watch(m, n):
-                    self._look(m)
-                return _UNKNOWN
             time = over[m]
             if time < 0:
-                self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
+                self._go_on(self._joints.block(n, m))
                 return _UNKNOWN
             if time > ready:
                 ready = time
         return ready
 
-    def _watch(self, wait: Wait, one: Wait) -> bool:
-        """Notes what waits for an instruction, or for a joint that nothing has waited for before.
-
-        Returns whether the wait is such a joint, which then has to be looked at.
-        """
-        if not isinstance(wait, Joint):
-            self._blocked.setdefault(wait if wait >= 0 else ~wait, []).append(one)
-            return False
-        is_new = wait not in self._watchers
-        self._watchers.setdefault(wait, []).append(one)
-        return is_new
-
-    def _look(self, joint: Joint) -> None:
-        """Finds what a joint still lacks. If that is nothing, its instructions go on.
-
-        Each joint looks for itself, so that an instruction more costs no look at all its waits.
-        """
-        joints: list[Joint] = [joint]
-        while joints:
-            joint = joints.pop()
-            missing = joint.missing()
-            if missing is None:
-                for one in self._watchers.pop(joint, ()):
-                    if type(one) is Joint:
-                        joints.append(one)
-                    else:
-                        self._consider(one)
-            elif self._watch(missing, joint):
-                joints.append(cast(Joint, missing))
+    def _go_on(self, ones: list[int]) -> None:
+        """Considers instructions, and looks at joints."""
+        while ones:
+            one = ones.pop()
+            if one >= 0:
+                self._consider(one)
+            else:
+                ones += self._joints.look(~one)
 
     def _give(self, n: int, queue: _Queue, ready: float) -> None:
         """Adds an instruction to a queue, which can start it at ``ready``."""
@@ -305,13 +275,19 @@ class CompilerOrder:
         for n in sorted(tile.users, key=self._over.__getitem__):
             issue = self.issues[n]
             last[n if issue.engine == "dma" or issue.may_overtake else issue.queue] = n
-        return self.found.joined([~n for n in last.values()], self._over)
+        waits = [~n for n in last.values()]
+        found = self.found.joints.joined(waits)
+        if found is not waits:
+            self._over.insert(found[0], max([self._over[m] for m in waits]))
+        return found
 
     def _wait_across_engines(self) -> None:
         """Adds waits where an instruction has left the stream that it had to follow."""
         for n, follows in self.found.follows.items():
             queue = self.issues[n].queue
-            found = [m for m in separate(follows) if self.issues[~m].queue != queue]
+            found = [
+                m for m in self.found.joints.separate(follows) if self.issues[~m].queue != queue
+            ]
             if found:
                 self.found.add(n, found)
 

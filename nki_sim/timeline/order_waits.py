@@ -11,12 +11,12 @@ In program order an instruction follows the instructions before it in its stream
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nki_sim.base.enums import ON_CHIP
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import FEW, Joint, Wait
+
+from .joints import Joints
 
 
 class OrderWaits:
@@ -32,10 +32,11 @@ class OrderWaits:
     """
 
     def __init__(self, session: LaunchState, places: Sequence[int]) -> None:
-        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.recorded()]
-        self.follows: dict[int, list[Any]] = {}
+        self.joints = Joints(session)
+        numbered = self.joints.numbered
+        self.waits = [[*numbered(waits)] for _, waits, _ in session.recorded()]
+        self.follows: dict[int, list[int]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
-        self.joints: list[Joint] = [one for storage in session.storages for one in storage.joints]
         self._issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
@@ -48,7 +49,7 @@ class OrderWaits:
                     self._keep_streams(sorted(storage.users(), key=places.__getitem__))
         self._keep_states_and_meetings(session.order or range(len(self._issues)))
 
-    def add(self, n: int, waits: Sequence[Wait], kind: str = "") -> None:
+    def add(self, n: int, waits: Sequence[int], kind: str = "") -> None:
         """Makes instruction ``n`` wait, for data if there is no kind."""
         if kind or n in self.kinds:
             self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
@@ -77,12 +78,12 @@ class OrderWaits:
                 self._follow(n, [~met[queue]])
             since.setdefault(queue, []).append(n)
             if issue.meets is not None:
-                self._follow(n, self.joined([~m for m in since[queue] if m != n]))
+                self._follow(n, self.joints.joined([~m for m in since[queue] if m != n]))
                 if last_met >= 0:
                     self._follow(n, [~last_met])
                 met[queue], since[queue], last_met = n, [], n
 
-    def _follow(self, n: int, waits: list[Wait]) -> None:
+    def _follow(self, n: int, waits: list[int]) -> None:
         self.follows.setdefault(n, []).extend(waits)
 
     def _add_waits_of(self, accesses: list[int]) -> None:
@@ -92,7 +93,7 @@ class OrderWaits:
         write comes after all that was before these reads.
         """
         readers: list[int] = []
-        before: dict[str, list[Any]] = {}
+        before: dict[str, list[int]] = {}
         written: dict[str, int] = {}
         last = -1
         for access in accesses:
@@ -136,18 +137,9 @@ class OrderWaits:
                     self._follow(n, [~last[stream]])
                 last[stream] = n
 
-    def _by_stream(self, readers: list[int]) -> dict[str, list[Any]]:
+    def _by_stream(self, readers: list[int]) -> dict[str, list[int]]:
         """Returns waits for the ends of instructions by their stream."""
         found: dict[str, list[int]] = {}
         for m in readers:
             found.setdefault(self._stream(m), []).append(~m)
-        return {stream: self.joined(waits) for stream, waits in found.items()}
-
-    def joined(self, waits: list[int], times: list[float] | None = None) -> list[Any]:
-        """Returns waits, or a joint of them if they are many; ``times`` are those it looks at."""
-        if len(waits) <= FEW:
-            return waits
-        joint = Joint(None, waits)
-        joint.begin(times or [])
-        self.joints.append(joint)
-        return [joint]
+        return {stream: self.joints.joined(waits) for stream, waits in found.items()}

@@ -13,9 +13,8 @@ from typing import Any
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import separate
 
-from .engines import Engines, Place
+from .engines import Engines
 from .reading import Core, Ordered, Reading
 
 Meetings = Sequence[tuple[int, int]]  # the two instructions of each core_barrier and sendrecv
@@ -37,28 +36,32 @@ def pair_reading(
     """
     one, other = ordered
     split = len(one.issues)
-    waits, wait_kinds = _separated(one)
-    others, later = _separated(other)
-    waits += [[m + split if m >= 0 else m - split for m in found] for found in others]
-    wait_kinds |= {split + n: kinds for n, kinds in later.items()}
     issues = one.issues + other.issues
+    behind = len(other.issues)  # by how much numbers of joints of the first core grow
+    joints = _moved(one.joints, split, 0, behind)
+    later = split + len(joints)
+    joints += _moved(other.joints, behind, split, later)
+    waits = _moved(one.waits, split, 0, behind) if one.joints else list(one.waits)
+    waits += _moved(other.waits, behind, split, later)
+    wait_kinds = one.wait_kinds | {split + n: kinds for n, kinds in other.wait_kinds.items()}
     orders: list[Sequence[int]] = [one.order, [split + n for n in other.order]]
-    _join([(a, split + b) for a, b in meetings], orders, issues, waits, wait_kinds)
+    _join([(a, split + b) for a, b in meetings], orders, issues, waits, joints, wait_kinds)
     first, second = sessions
-    cores = [Core(first, 0, one.order), Core(second, split, other.order)]
-    return Reading(issues, waits, cores, [], wait_kinds)
+    cores = [Core(first, 0, one.order, issues), Core(second, split, other.order, issues)]
+    return Reading(issues, waits, cores, joints, wait_kinds)
 
 
-def _separated(ordered: Ordered) -> tuple[list[Any], dict[int, list[tuple[int, str]]]]:
-    """Returns the waits of one core without joints, and the kinds of its waits."""
-    separated, wait_kinds = [], dict(ordered.wait_kinds)
-    for n, waits in enumerate(ordered.waits):
-        found = separate(waits)
-        if found is not waits and n in wait_kinds:
-            kinds = wait_kinds[n]
-            wait_kinds[n] = [(len(separate(waits[:first])), kind) for first, kind in kinds]
-        separated.append(list(found))
-    return separated, wait_kinds
+def _moved(waits: list[list[int]], count: int, behind: int, joints_behind: int) -> list[list[int]]:
+    """Returns waits of one core with the numbers of a launch.
+
+    The core has ``count`` instructions, whose numbers grow, and joints with higher numbers.
+    """
+    if joints_behind == behind:
+        return [[m + behind if m >= 0 else m - behind for m in found] for found in waits]
+    return [
+        [m - behind if m < 0 else m + (behind if m < count else joints_behind) for m in found]
+        for found in waits
+    ]
 
 
 def _join(
@@ -66,21 +69,23 @@ def _join(
     orders: list[Sequence[int]],
     issues: list[Issue],
     waits: list[list[int]],
+    joints: list[list[int]],
     wait_kinds: dict[int, list[tuple[int, str]]],
 ) -> None:
     """Makes both instructions of a meeting wait for the waits of either, others for both."""
     if not meetings:
         return
     partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
-    for found in waits:
-        for m in list(found):
-            other = partner.get(m if m >= 0 else ~m)
-            if other is not None:
-                found.append(other if m >= 0 else ~other)
+    others = {n: [m] for n, m in partner.items()} | {~n: [~m] for n, m in partner.items()}
+    for joint, found in enumerate(joints, len(issues)):
+        if not others.keys().isdisjoint(found):
+            others[joint] = [other for m in found for other in others.get(m, ())]
+    for n, found in enumerate(waits):
+        if not others.keys().isdisjoint(found):
+            waits[n] = [*found, *[other for m in found for other in others.get(m, ())]]
     before = {n: m for order in orders for n, m in _queued_before(order, partner, issues)}
     for a, b in meetings:
-        both = waits[a] + waits[b] + [before[n] for n in (a, b) if n in before]
-        waits[a][:] = waits[b][:] = both
+        waits[a] = waits[b] = waits[a] + waits[b] + [before[n] for n in (a, b) if n in before]
         wait_kinds[a] = wait_kinds[b] = []
 
 
@@ -129,20 +134,17 @@ class _Engines(Engines):
         super().__init__(chip, banks)
         self._hbm = hbm
 
-    def _transfer(self, n: int, issue: Issue, start: float) -> Place:
+    def _transfer(self, n: int, issue: Issue, start: float) -> float:
         """Runs a transfer, which HBM may delay. A sendrecv is also a barrier [isa sendrecv]."""
         if issue.meets is not None:
             start += self.chip.core_barrier_ns
-        start, finish, done, free, held_by, why = super()._transfer(n, issue, start)
-        if not issue.hbm_bytes:
-            return start, finish, done, free, held_by, why
-        alone = max(*issue.dma_ns, issue.dma_shared_ns)
-        late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
-        if late > 0:
-            self._dma_shared += late
-            self._dma_shared_busy += late
-            for engine, cost in enumerate(issue.dma_ns):
-                if cost:
-                    self._dma_free[engine] += late
-                    self._dma_busy[engine] += late
-        return start, finish + late, done + late, free, held_by, why
+        free = super()._transfer(n, issue, start)
+        if issue.hbm_bytes:
+            finish = self._over[~n]
+            alone = max(*issue.dma_ns, issue.dma_shared_ns)
+            late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
+            if late > 0:
+                self._dma.delay(issue, late)
+                self._over[n] += late
+                self._over[~n] += late
+        return free

@@ -1,0 +1,100 @@
+"""Joints as numbers: waits that instructions share, numbered behind the instructions.
+
+In a schedule a joint is like an instruction that ends when all that it waits for is over. A joint
+of a tensor waits for the joint before, and for a few instructions more (`rules.accesses.Joint`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from nki_sim.instructions.launch_state import LaunchState
+from nki_sim.rules.accesses import FEW, Joint
+
+
+class Joints:
+    """The joints of a session.
+
+    Attributes:
+        first: the number of the first joint, which is the number of instructions.
+        waits: for each joint the instructions and joints that it waits for.
+    """
+
+    def __init__(self, session: LaunchState) -> None:
+        self.first = len(session.recorded())
+        found = [joint for storage in session.storages for joint in storage.joints]
+        self._numbers: dict[Joint, int] = {joint: n for n, joint in enumerate(found, self.first)}
+        self.waits: list[list[int]] = []
+        for joint in found:
+            before = [] if joint._before is None else [self._numbers[joint._before]]
+            self.waits.append([*before, *joint._waits])
+
+    def numbered(self, waits: list[Any]) -> list[int]:
+        """Returns waits of an instruction with the numbers of joints; may be the same list."""
+        numbers = self._numbers
+        if not numbers or Joint not in map(type, waits):
+            return waits
+        return [numbers[m] if type(m) is Joint else m for m in waits]
+
+    def joined(self, waits: list[int]) -> list[int]:
+        """Returns waits, or a new joint of them if they are many."""
+        if len(waits) <= FEW:
+            return waits
+        self.waits.append(waits)
+        return [self.first + len(self.waits) - 1]
+
+    def separate(self, waits: Sequence[int]) -> list[int]:
+        """Returns waits for instructions, those of joints one by one."""
+        found, left = [], list(reversed(waits))
+        while left:
+            m = left.pop()
+            if m < self.first:
+                found.append(m)
+            else:
+                left += reversed(self.waits[m - self.first])
+        return found
+
+
+class JointTimes:
+    """When joints are over.
+
+    Attributes:
+        blocked: for an instruction or joint without a time what waits for it: a number that the
+            caller understands, or ~m for joint m.
+        causes: for a joint that is over, the wait that was over last.
+
+    The times of joints are noted in ``over``, where those of instructions are.
+    """
+
+    def __init__(self, first: int, waits: Sequence[Sequence[int]], over: list[float]) -> None:
+        self._first, self._waits, self._over = first, waits, over
+        self._seen: dict[int, tuple[int, float, int]] = {}  # waits that are over, and the last one
+        self.blocked: dict[int, list[int]] = {}
+        self.causes: dict[int, int] = {}
+
+    def block(self, one: int, m: int) -> list[int]:
+        """Notes that ``one`` waits for m. Returns ~m if that is a joint to be looked at."""
+        if m < 0:
+            m = ~m
+        if m in self.blocked:
+            self.blocked[m].append(one)
+            return []
+        self.blocked[m] = [one]
+        return [~m] if m >= self._first else []
+
+    def look(self, joint: int) -> list[int]:
+        """Looks at a joint until a wait has no time. Returns what can go on now."""
+        over = self._over
+        place, latest, last = self._seen.pop(joint, (0, -1.0, -1))
+        for m in itertools.islice(self._waits[joint - self._first], place, None):
+            time = over[m]
+            if time < 0:
+                self._seen[joint] = place, latest, last
+                return self.block(~joint, m)
+            if time > latest:
+                latest, last = time, m
+            place += 1
+        over[joint], self.causes[joint] = latest, self.causes.get(last, last)
+        return self.blocked.pop(joint)
