@@ -12,7 +12,7 @@ from collections import deque
 from typing import Any
 
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import FEW, Joint, Wait
+from nki_sim.rules.accesses import FEW, Joint
 
 from .waits import REUSED
 
@@ -21,11 +21,11 @@ class FreeMemory:
     """Pieces of free memory, each with waits for the last users of what was there before."""
 
     def __init__(self, size: int) -> None:
-        self._pieces: deque[tuple[int, list[Any]]] = deque([(size, [])])
+        self._pieces: deque[tuple[int, list[int]]] = deque([(size, [])])
 
-    def take(self, size: int) -> list[Any]:
+    def take(self, size: int) -> list[int]:
         """Takes bytes, and returns waits for their last users."""
-        waits: list[Any] = []
+        waits: list[int] = []
         while size > 0 and self._pieces:
             available, users = self._pieces.popleft()
             waits += users
@@ -34,7 +34,7 @@ class FreeMemory:
             size -= available
         return waits
 
-    def release(self, size: int, waits: list[Wait]) -> None:
+    def release(self, size: int, waits: list[int]) -> None:
         """Frees bytes, which the next user may overwrite when the waits are over."""
         self._pieces.append((size, waits))
 

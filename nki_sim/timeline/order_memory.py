@@ -9,12 +9,13 @@ for its own tiles. So the head can always run.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from nki_sim.rules.accesses import Wait
+from nki_sim.instructions.device_loops import loops_of_tiles
+from nki_sim.instructions.launch_state import LaunchState
 
 from .memory_reuse import FreeMemory
 
@@ -54,8 +55,7 @@ class Memory:
     """A memory: its free bytes, and what it holds at each place in program order.
 
     Attributes:
-        is_ample: whether all tiles fit at once, so that no tile waits for another.
-        parked: instructions that wait for room, as a heap of (place, instruction).
+        parked: the places of instructions that wait for room, as a heap.
         full_until: the last place at which the first of them found no room.
     """
 
@@ -68,8 +68,7 @@ class Memory:
         self._held = np.cumsum(change)
         self._capacity = capacity
         self._free = FreeMemory(capacity)
-        self.is_ample = sum([tile.size for tile in tiles]) <= capacity
-        self.parked: list[tuple[int, int]] = []
+        self.parked: list[int] = []
         self.full_until = -1
 
     def has_room(self, size: int, head: int, first: int) -> bool:
@@ -82,12 +81,102 @@ class Memory:
         self.full_until = head + int(np.flatnonzero(held + size > self._capacity)[-1])
         return False
 
-    def take(self, tile: Tile, head: int) -> list[Any]:
+    def take(self, tile: Tile, head: int) -> list[int]:
         """Allocates a tile, and returns waits for the last users of its memory."""
         if tile.first > head:
             self._held[head : tile.first] += tile.size
         return self._free.take(tile.size)
 
-    def release(self, tile: Tile, waits: list[Wait]) -> None:
+    def release(self, tile: Tile, waits: list[int]) -> None:
         """Frees a tile, whose memory waits for the ends of its users."""
         self._free.release(tile.size, waits)
+
+
+class OrderMemory:
+    """The memories of a session that are too small for all tiles.
+
+    Attributes:
+        limited: these memories.
+        begin: the first instruction of those that are brought into order now.
+    """
+
+    def __init__(
+        self, session: LaunchState, places: list[int], by_place: list[int], over: list[float]
+    ) -> None:
+        self._places, self._by_place, self._over = places, by_place, over
+        self._head = 0  # the place in program order of the first instruction that has not run
+        self.begin = 0
+        self.limited: list[Memory] = []
+        self._kept: list[Tile] = []  # tiles without users that a loop on the device holds
+        self._tiles: list[list[Tile]] = [[] for _ in places]
+        holders = loops_of_tiles(session)
+        for buffer, capacity in session.partition_bytes.items():
+            held = [one for one in session.storages if one.buffer is buffer and one.accesses]
+            if sum([storage.held_bytes for storage in held]) > capacity:
+                tiles = [
+                    Tile(storage.held_bytes, storage.users(), places, holders.get(storage, []))
+                    for storage in held
+                ]
+                self.limited.append(Memory(tiles, len(places), capacity))
+                for tile in tiles:
+                    for n in tile.users:
+                        self._tiles[n].append(tile)
+
+    def lacks(self, n: int) -> bool:
+        """Returns whether a tile of an instruction has no memory yet."""
+        for tile in self._tiles[n]:  # noqa: SIM110
+            if not tile.is_allocated:
+                return True
+        return False
+
+    def allocate(self, n: int) -> list[int] | None:
+        """Allocates the new tiles of an instruction, and returns waits for users of their memory.
+
+        Returns None if there is no room; then `with_room` returns the instruction later.
+        """
+        head, place = self._head, self._places[n]
+        new = [tile for tile in self._tiles[n] if not tile.is_allocated]
+        for memory in self.limited:
+            tiles = [tile for tile in new if tile.memory is memory]
+            if not tiles:
+                continue
+            is_behind = memory.parked and memory.parked[0] < place
+            size, first = sum([tile.size for tile in tiles]), max([tile.first for tile in tiles])
+            if is_behind or not memory.has_room(size, head, first):
+                heapq.heappush(memory.parked, place)
+                return None
+        users: list[int] = []
+        for tile in new:
+            tile.is_allocated = True
+            users += tile.memory.take(tile, head)
+        return users
+
+    def left_by(self, n: int) -> list[Tile]:
+        """Notes that an instruction has run. Returns the tiles that are free now."""
+        found: list[Tile] = []
+        for tile in self._tiles[n]:
+            tile.left -= 1
+            if not tile.left:
+                (self._kept if tile.kept_until > self.begin else found).append(tile)
+        over, by_place, head = self._over, self._by_place, self._head
+        while head < len(by_place) and over[by_place[head]] >= 0:
+            head += 1
+        self._head = head
+        return found
+
+    def left_by_loop(self, end: int) -> list[Tile]:
+        """Returns the tiles that are free when the loop ends that ends at an instruction."""
+        found = [tile for tile in self._kept if tile.last < end]
+        self._kept = [tile for tile in self._kept if tile.last >= end]
+        return found
+
+    def with_room(self) -> list[int]:
+        """Returns the places of instructions for which there may be room now."""
+        found = []
+        for memory in self.limited:
+            while memory.parked and self._head > memory.full_until:
+                place = heapq.heappop(memory.parked)
+                if self._over[self._by_place[place]] < 0:  # else its other queue has run it
+                    found.append(place)
+                    break
+        return found
