@@ -15,6 +15,7 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nki_sim.instructions.issue import Issue
@@ -78,7 +79,8 @@ class CompilerOrder:
         self.order: list[int] = []
         count = len(self.issues)
         # The instructions in program order, those between the marks of loops by themselves.
-        self._by_place = self._places = list(range(count))
+        self._by_place: Sequence[int] = range(count)
+        self._places: Sequence[int] = range(count)
         if session.order is not None:
             ends = sorted(n for n, _ in session.loop_marks)
             self._by_place = sorted(session.order, key=lambda n: bisect.bisect_right(ends, n))
@@ -109,7 +111,8 @@ class CompilerOrder:
         self._memory.begin = first
         self._consider(list(range(first, end)))
         soon, over, issues, order = self._soon, self._over, self.issues, self.order
-        blocked, by_place, memory = self._joints.blocked, self._by_place, self._memory
+        blocked, by_place, memory = self._joints.blocked, list(self._by_place), self._memory
+        tiles, is_limited = memory.tiles, bool(memory.limited)
         while len(order) < end:
             start = min(soon)
             if start == math.inf:
@@ -123,7 +126,13 @@ class CompilerOrder:
                 if over[n] >= 0:  # the other queue has run it
                     continue
                 queue, start = self._choose(n)
-            if memory.lacks(n) and not self._allocate(n, start, queue):
+            for tile in tiles[n]:
+                if not tile.is_allocated:
+                    can_run = self._allocate(n, start, queue)
+                    break
+            else:
+                can_run = True
+            if not can_run:
                 soon[queue.number] = queue.next_start()
                 continue
             queue.free = queue.place(n, issues[n], start)
@@ -131,8 +140,11 @@ class CompilerOrder:
             if n in blocked:
                 self._consider(blocked.pop(n))
             soon[queue.number] = queue.next_start()
-            if memory.limited:
-                self._leave(n)
+            if is_limited:
+                for tile in memory.left_by(n):
+                    tile.memory.release(tile, self._ends(tile))
+                if memory.parked:
+                    self._try_again()
         return max(begin, *over[first:end])
 
     def _add_queues(self, first: int, end: int, begin: float) -> None:
@@ -230,10 +242,8 @@ class CompilerOrder:
         heapq.heappush(queue.later, (ready, self._places[n]))
         return False
 
-    def _leave(self, n: int) -> None:
-        """Frees tiles whose last user has run, and tries again what waits for memory."""
-        for tile in self._memory.left_by(n):
-            tile.memory.release(tile, self._ends(tile))
+    def _try_again(self) -> None:
+        """Gives instructions to their queues that may get memory now."""
         for place in self._memory.with_room():
             m = self._by_place[place]
             queue = self._taken.get(m) or self._queue_of[self.issues[m].queue]

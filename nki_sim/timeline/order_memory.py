@@ -44,11 +44,13 @@ class Tile:
         self.size = size
         self.users = users
         self.left = len(users)
-        used = [places[n] for n in users]
-        self.first = min([*used, *[first for first, _ in loops]])
-        self.last = max([*used, *[end - 1 for _, end in loops]])
+        used = users if isinstance(places, range) else [places[n] for n in users]
+        self.first, self.last, self.kept_until = min(used), max(used), 0
+        if loops:
+            self.first = min(self.first, *[first for first, _ in loops])
+            self.kept_until = max([end for _, end in loops])
+            self.last = max(self.last, self.kept_until - 1)
         self.is_allocated = False
-        self.kept_until = max([end for _, end in loops], default=0)
 
 
 class Memory:
@@ -60,12 +62,16 @@ class Memory:
     """
 
     def __init__(self, tiles: list[Tile], count: int, capacity: int) -> None:
-        change = np.zeros(count + 1, dtype=np.int64)
+        change = [0] * (count + 1)
         for tile in tiles:
             tile.memory = self
             change[tile.first] += tile.size
             change[tile.last + 1] -= tile.size
         self._held = np.cumsum(change)
+        self._most = int(self._held.max())  # in program order
+        self._ahead: list[tuple[int, int]] = []  # a heap of tiles in use before their first place
+        self._ahead_bytes = 0
+        self._uncounted: list[tuple[int, int, int]] = []  # from, to, bytes that `_held` lacks
         self._capacity = capacity
         self._free = FreeMemory(capacity)
         self.parked: list[int] = []
@@ -75,6 +81,13 @@ class Memory:
         """Returns whether ``size`` bytes of tiles first used at ``first`` fit from ``head`` on."""
         if first <= head:
             return True
+        while self._ahead and self._ahead[0][0] <= head:
+            self._ahead_bytes -= heapq.heappop(self._ahead)[1]
+        if self._most + self._ahead_bytes + size <= self._capacity:  # a look at each place is dear
+            return True
+        for begin, end, more in self._uncounted:
+            self._held[begin:end] += more
+        self._uncounted.clear()
         held = self._held[head:first]
         if int(held.max()) + size <= self._capacity:
             return True
@@ -83,9 +96,12 @@ class Memory:
 
     def take(self, tile: Tile, head: int) -> list[int]:
         """Allocates a tile, and returns waits for the last users of its memory."""
-        if tile.first > head:
-            self._held[head : tile.first] += tile.size
-        return self._free.take(tile.size)
+        first, size = tile.first, tile.size
+        if first > head:
+            heapq.heappush(self._ahead, (first, size))
+            self._ahead_bytes += size
+            self._uncounted.append((head, first, size))
+        return self._free.take(size)
 
     def release(self, tile: Tile, waits: list[int]) -> None:
         """Frees a tile, whose memory waits for the ends of its users."""
@@ -96,19 +112,25 @@ class OrderMemory:
     """The memories of a session that are too small for all tiles.
 
     Attributes:
+        tiles: those of each instruction.
         limited: these memories.
+        parked: how many instructions wait for room.
         begin: the first instruction of those that are brought into order now.
     """
 
     def __init__(
-        self, session: LaunchState, places: list[int], by_place: list[int], over: list[float]
+        self,
+        session: LaunchState,
+        places: Sequence[int],
+        by_place: Sequence[int],
+        over: list[float],
     ) -> None:
         self._places, self._by_place, self._over = places, by_place, over
         self._head = 0  # the place in program order of the first instruction that has not run
-        self.begin = 0
+        self.begin = self.parked = 0
         self.limited: list[Memory] = []
         self._kept: list[Tile] = []  # tiles without users that a loop on the device holds
-        self._tiles: list[list[Tile]] = [[] for _ in places]
+        self.tiles: list[list[Tile]] = [[] for _ in places]
         holders = loops_of_tiles(session)
         for buffer, capacity in session.partition_bytes.items():
             held = [one for one in session.storages if one.buffer is buffer and one.accesses]
@@ -120,14 +142,7 @@ class OrderMemory:
                 self.limited.append(Memory(tiles, len(places), capacity))
                 for tile in tiles:
                     for n in tile.users:
-                        self._tiles[n].append(tile)
-
-    def lacks(self, n: int) -> bool:
-        """Returns whether a tile of an instruction has no memory yet."""
-        for tile in self._tiles[n]:  # noqa: SIM110
-            if not tile.is_allocated:
-                return True
-        return False
+                        self.tiles[n].append(tile)
 
     def allocate(self, n: int) -> list[int] | None:
         """Allocates the new tiles of an instruction, and returns waits for users of their memory.
@@ -135,8 +150,8 @@ class OrderMemory:
         Returns None if there is no room; then `with_room` returns the instruction later.
         """
         head, place = self._head, self._places[n]
-        new = [tile for tile in self._tiles[n] if not tile.is_allocated]
-        for memory in self.limited:
+        new = [tile for tile in self.tiles[n] if not tile.is_allocated]
+        for memory in self.limited if len(new) > 1 else [new[0].memory]:
             tiles = [tile for tile in new if tile.memory is memory]
             if not tiles:
                 continue
@@ -144,6 +159,7 @@ class OrderMemory:
             size, first = sum([tile.size for tile in tiles]), max([tile.first for tile in tiles])
             if is_behind or not memory.has_room(size, head, first):
                 heapq.heappush(memory.parked, place)
+                self.parked += 1
                 return None
         users: list[int] = []
         for tile in new:
@@ -154,15 +170,21 @@ class OrderMemory:
     def left_by(self, n: int) -> list[Tile]:
         """Notes that an instruction has run. Returns the tiles that are free now."""
         found: list[Tile] = []
-        for tile in self._tiles[n]:
+        for tile in self.tiles[n]:
             tile.left -= 1
             if not tile.left:
                 (self._kept if tile.kept_until > self.begin else found).append(tile)
-        over, by_place, head = self._over, self._by_place, self._head
-        while head < len(by_place) and over[by_place[head]] >= 0:
-            head += 1
-        self._head = head
+        if self._by_place[self._head] == n:
+            self._move_head()
         return found
+
+    def _move_head(self) -> None:
+        over, by_place = self._over, self._by_place
+        for head in range(self._head, len(by_place)):
+            if over[by_place[head]] < 0:
+                self._head = head
+                return
+        self._head = len(by_place)
 
     def left_by_loop(self, end: int) -> list[Tile]:
         """Returns the tiles that are free when the loop ends that ends at an instruction."""
@@ -176,6 +198,7 @@ class OrderMemory:
         for memory in self.limited:
             while memory.parked and self._head > memory.full_until:
                 place = heapq.heappop(memory.parked)
+                self.parked -= 1
                 if self._over[self._by_place[place]] < 0:  # else its other queue has run it
                     found.append(place)
                     break
