@@ -25,7 +25,7 @@ class Causes:
         waited: the wait of an instruction that was over last, if that was after its queue was free.
         delays: what kept the engine of an instruction busy, and why.
         joints: for a joint the wait that was over last.
-        waits: returns the waits of an instruction.
+        waits: returns the waits of each instruction.
         kinds: of an instruction the kinds of its waits, as in a session.
     """
 
@@ -34,7 +34,7 @@ class Causes:
     waited: list[int | None]
     delays: dict[int, tuple[int, str]]
     joints: dict[int, int]
-    waits: Callable[[int], list[int]]
+    waits: Callable[[], dict[int, list[int]]]
     kinds: dict[int, list[tuple[int, str]]]
 
     @functools.cached_property
@@ -53,18 +53,19 @@ class Causes:
     def last_waits(self) -> tuple[list[int], list[str]]:
         """The instruction that each one waited for last, or -1, and the reason."""
         blame, why = [-1] * len(self.ready), [""] * len(self.ready)
+        waits = self.waits() if self.kinds else {}
         for before, items in itertools.chain.from_iterable(self.sections):
             kind = LOOP
             for n in items:
                 if n in self.delays:
                     blame[n], why[n] = self.delays[n]
                 else:
-                    found = self._operand(n)
+                    found = self._operand(n, waits)
                     blame[n], why[n] = (before, kind) if found is None else found
                 before, kind = n, QUEUE
         return blame, why
 
-    def _operand(self, n: int) -> tuple[int, str] | None:
+    def _operand(self, n: int, waits: dict[int, list[int]]) -> tuple[int, str] | None:
         """Returns the wait that was over when the instruction began, if one was."""
         wait = self.waited[n]
         if wait is None:
@@ -72,5 +73,5 @@ class Causes:
         m = self.joints.get(wait, wait)
         reason = WRITTEN if m >= 0 else READ
         if n in self.kinds:
-            reason = kind_at(self.waits(n).index(wait), self.kinds[n]) or reason
+            reason = kind_at(waits[n].index(wait), self.kinds[n]) or reason
         return m if m >= 0 else ~m, reason

@@ -31,14 +31,15 @@ class Times:
     Attributes:
         start: when each instruction begins.
         over: the times at which waits are over, or -1. The time at which the result of n is visible
-            is at n, and the end of n at ~n. Those of joints are in between (`joints`).
+            is at n, and the end of n at ~n. In between are those of joints (`joints`), and two that
+            stay -1.
         delays: for an instruction that found its engine busy the instruction that kept it busy, and
             why (one of `waits`).
     """
 
     def __init__(self, count: int, joints: int) -> None:
         self.start = [0.0] * count
-        self.over = [-1.0] * (2 * count + joints)
+        self.over = [-1.0] * (2 * count + joints + 2)
         self.delays: dict[int, tuple[int, str]] = {}
 
 
@@ -191,6 +192,13 @@ class Engines:
         self._start[n], self._over[~n] = start, finish
         self._over[n] = finish + self.chip.dma_finish_ns
         return triggered
+
+
+def is_alone(issue: Issue) -> bool:
+    """Returns whether an instruction takes nothing that instructions of other queues want, too."""
+    if issue.engine == "tensor":
+        return True
+    return issue.engine != "dma" and not issue.ports and not issue.takes_banks
 
 
 def _is_whole(issue: Issue) -> bool:

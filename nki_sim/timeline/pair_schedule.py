@@ -47,7 +47,7 @@ def pair_reading(
     orders: list[Sequence[int]] = [one.order, [split + n for n in other.order]]
     _join([(a, split + b) for a, b in meetings], orders, issues, waits, joints, wait_kinds)
     first, second = sessions
-    cores = [Core(first, 0, one.order, issues), Core(second, split, other.order, issues)]
+    cores = [Core(first, 0, one.order), Core(second, split, other.order)]
     return Reading(issues, waits, cores, joints, wait_kinds)
 
 

@@ -8,7 +8,6 @@ each other before and after each iteration of a loop on the device (`device_loop
 from __future__ import annotations
 
 import copy
-import functools
 import heapq
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,7 +22,7 @@ from nki_sim.instructions.work import priced
 
 from .causes import Causes, Stream
 from .compiler_order import CompilerOrder
-from .engines import ENGINES, Engines, Place, Times
+from .engines import ENGINES, Engines, Place, Times, is_alone
 from .joints import Joints, JointTimes
 from .memory_reuse import add_memory_waits
 from .placed import LoopRun, Placed
@@ -61,7 +60,7 @@ class Ordered:
 
     def reading(self, session: LaunchState) -> Reading:
         """Returns the reading of a launch on one core."""
-        core = Core(session, 0, self.order, self.issues)
+        core = Core(session, 0, self.order)
         return Reading(self.issues, self.waits, [core], self.joints, self.wait_kinds)
 
 
@@ -70,19 +69,45 @@ class Section:
 
     Attributes:
         items: the instructions, in order.
-        queues: those of each queue, with the engine.
+        queues: for each queue its engine, its instructions and their waits, one after another.
+            Behind the waits of an instruction is ``marks[1]``. Before that is ``marks[0]`` if it
+            takes a resource that other queues may want at the same time.
     """
 
-    def __init__(self, items: Sequence[int], issues: Sequence[Issue]) -> None:
-        self.items = items
-        queues: dict[str, list[int]] = {}
+    def __init__(
+        self,
+        items: Sequence[int],
+        issues: Sequence[Issue],
+        waits: Sequence[list[int]],
+        marks: tuple[int, int],
+        alone: set[Issue],
+    ) -> None:
+        self.items, self.marks = items, marks
+        queues: dict[str, tuple[str, list[int], list[int]]] = {}
         for n in items:
-            queue = issues[n].queue
-            if queue in queues:
-                queues[queue].append(n)
+            issue = issues[n]
+            if issue.queue not in queues:
+                queues[issue.queue] = issue.engine, [], []
+            _, own, stream = queues[issue.queue]
+            own.append(n)
+            stream += waits[n]
+            if issue in alone:
+                stream.append(marks[1])
             else:
-                queues[queue] = [n]
-        self.queues = [(issues[each[0]].engine, each) for each in queues.values()]
+                stream += marks
+        self.queues = list(queues.values())
+
+    def waits(self) -> Iterator[tuple[int, list[int]]]:
+        """Yields the instructions with their waits."""
+        for _, items, stream in self.queues:
+            own = iter(items)
+            found: list[int] = []
+            for m in stream:
+                if m == self.marks[1]:
+                    yield next(own), found
+                    found = []
+                elif m != self.marks[0]:
+                    found.append(m)
 
 
 class Core:
@@ -95,11 +120,9 @@ class Core:
         loops: the loops that have ended.
     """
 
-    def __init__(
-        self, session: LaunchState, first: int, order: Sequence[int], issues: Sequence[Issue]
-    ) -> None:
+    def __init__(self, session: LaunchState, first: int, order: Sequence[int]) -> None:
         self.chip: NeuronCore = session.chip
-        self._parts = session.loop_marks, order, first, issues
+        self._marks, self._order = session.loop_marks, order
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
         self._issues = [issue for issue, _, _ in session.recorded()]
@@ -109,19 +132,16 @@ class Core:
             for n in range(loop.first, loop.end):
                 self.times[n] *= loop.trips
 
-    @functools.cached_property
-    def sections(self) -> list[Section | DeviceLoop]:
+    def sections(self) -> list[Sequence[int] | DeviceLoop]:
         """The instructions, and loops where they begin and end, in order."""
-        marks, order, first, issues = self._parts
-        own = [first + n for n in order] if first else order
-        found: list[Section | DeviceLoop] = []
+        first, marks = self._first, self._marks
+        order = [first + n for n in self._order] if first else self._order
+        found: list[Sequence[int] | DeviceLoop] = []
         position = first
         for n, loop in marks:
-            items = [m for m in own if position <= m < first + n]
-            found += [Section(items, issues), loop]
+            found += [[m for m in order if position <= m < first + n], loop]
             position = first + n
-        rest = [m for m in own if m >= position] if marks else own
-        return [*found, Section(rest, issues)]
+        return [*found, [m for m in order if m >= position] if marks else order]
 
     def starts_on(self, engines: Engines) -> None:
         """Puts the core before its first instruction, with engines that have not run."""
@@ -166,9 +186,9 @@ class _Queue:
         free: when the queue continues.
         next: the next instruction.
         behind: the instructions behind it.
-        waits: its waits that have not been looked at.
+        waits: what has not been looked at of the waits of both.
         missing: the wait before these that had no time.
-        ready: when the waits before these were over.
+        ready: when the waits of the next instruction before these were over.
         waits_for: the wait that was over then.
     """
 
@@ -186,22 +206,12 @@ class _Placing:
     """The state while instructions are given their times, which `Placed` describes."""
 
     def __init__(
-        self,
-        issues: list[Issue],
-        waits: Sequence[Sequence[int]],
-        joints: Sequence[Sequence[int]],
-        distinct: Collection[Issue],
+        self, issues: list[Issue], joints: list[list[int]], marks: tuple[int, int]
     ) -> None:
         count = len(issues)
-        self._issues, self._waits = issues, waits
+        self._issues, self._marks = issues, marks
         self.times = Times(count, len(joints))
         self.joints = JointTimes(count, joints, self.times.over)
-        # Instructions of the others take a resource that other queues may want at the same time.
-        self._alone = {
-            issue
-            for issue in distinct
-            if issue.engine != "dma" and not issue.ports and not issue.takes_banks
-        }
         self.ready = [0.0] * count
         self.waited: list[int | None] = [None] * count
         self.sections: list[list[Stream]] = []
@@ -213,11 +223,9 @@ class _Placing:
             if isinstance(part, DeviceLoop):
                 core.come_to(part)
                 continue
-            for engine, items in part.queues:
-                behind = iter(items)
-                n = next(behind)
-                place, waits = core.engines.placer(engine), iter(self._waits[n])
-                queues.append(_Queue(place, core.begin, n, behind, waits))
+            for engine, items, waits in part.queues:
+                place, behind = core.engines.placer(engine), iter(items)
+                queues.append(_Queue(place, core.begin, next(behind), behind, iter(waits)))
                 streams.append((core.after, items))
         self.sections.append(streams)
         self._run(queues)
@@ -229,7 +237,7 @@ class _Placing:
                     core.begin, core.after = over[last], last
 
     def causes(
-        self, waits: Callable[[int], list[int]], kinds: dict[int, list[tuple[int, str]]]
+        self, waits: Callable[[], dict[int, list[int]]], kinds: dict[int, list[tuple[int, str]]]
     ) -> Causes:
         """Returns what each instruction waited for, as far as the waits and their kinds tell."""
         delays, joints = self.times.delays, self.joints.causes
@@ -243,51 +251,43 @@ class _Placing:
         the order of placing does not matter for them. A queue whose next instruction waits for one
         without a time is listed under that one.
         """
-        over, waits, issues = self.times.over, self._waits, self._issues
-        began, waited, alone = self.ready, self.waited, self._alone
+        over, issues, began, waited = self.times.over, self._issues, self.ready, self.waited
         block, blocked = self.joints.block, self.joints.blocked
+        wanted, complete = self._marks
         heads: list[tuple[float, int]] = []
         coming = list(range(len(queues)))
         while coming or heads:
-            is_first = not coming
             number = coming.pop() if coming else heapq.heappop(heads)[1]
             if number < 0:
                 coming += self.joints.look(~number)
                 continue
             queue = queues[number]
-            n, free, left = queue.next, queue.free, queue.waits
-            ready, last, missing = queue.ready, queue.waits_for, queue.missing
+            n, free, ready, last = queue.next, queue.free, queue.ready, queue.waits_for
+            missing, queue.missing = queue.missing, None
             if missing is not None and over[missing] > ready:
                 ready, last = over[missing], missing
-            queue.missing = None
-            while True:
-                for m in left:
-                    time = over[m]
-                    if time > ready:
-                        ready, last = time, m
-                    elif time < 0:
-                        queue.missing = m
-                        coming += block(number, m)
-                        break
-                else:
-                    issue, start = issues[n], ready if ready > free else free
-                    if is_first or issue in alone:
-                        is_first = False
+            for m in queue.waits:
+                time = over[m]
+                if time > ready:
+                    ready, last = time, m
+                elif time < 0:
+                    start = ready if ready > free else free
+                    if m == complete:
                         began[n] = start
                         if last is not None and ready >= free:
                             waited[n] = last
-                        free = queue.place(n, issue, start)
+                        free = queue.place(n, issues[n], start)
                         if n in blocked:
                             coming += blocked.pop(n)
-                        n = next(queue.behind, -1)
-                        if n < 0:
-                            break
-                        left, ready, last = iter(waits[n]), 0.0, None
+                        n, ready, last = next(queue.behind, -1), 0.0, None
                         continue
-                    heapq.heappush(heads, (start, number))
-                queue.next, queue.free, queue.waits = n, free, left
-                queue.ready, queue.waits_for = ready, last
-                break
+                    if m == wanted:
+                        heapq.heappush(heads, (start, number))
+                    else:
+                        queue.missing = m
+                        coming += block(number, m)
+                    queue.next, queue.free, queue.ready, queue.waits_for = n, free, ready, last
+                    break
         if blocked:
             raise circular()
 
@@ -312,18 +312,16 @@ class Reading:
         self.issues, self.cores, self.wait_kinds = issues, cores, wait_kinds
         self._joints = joints  # what the waits wait for that instructions share
         self._lists: list[list[int]] | None = waits
-        self._waits: list[int] = []
-        self._ends_of_waits: list[int] = []
+        self._sections: list[tuple[Section | DeviceLoop, ...]] = []
 
     def place(self, chip: NeuronCore, engines: list[Engines]) -> Placed:
         """Returns when each instruction runs with the costs of ``chip`` and on new engines."""
-        issues = self.issues
+        sections, issues = self._taken_sections(), self.issues
         distinct: Collection[Issue] = set(issues)
         if chip is not self.cores[0].chip:
             new = {issue: priced(issue, chip) for issue in distinct}
             issues, distinct = [new[issue] for issue in issues], new.values()
-        placing = _Placing(issues, self._taken_waits(), self._joints, distinct)
-        sections = zip(*[core.sections for core in self.cores], strict=True)
+        placing = _Placing(issues, self._joints, self._marks)
         cores = [copy.copy(core) for core in self.cores]
         for core, own in zip(cores, engines, strict=True):
             own.prepare(distinct, placing.times)
@@ -344,23 +342,36 @@ class Reading:
             total_ns=last.begin,
             loops=[loop for core in cores for loop in core.loops],
             busy={name: max(own.busy[name] for own in engines) for name in ENGINES},
-            causes=placing.causes(self._waits_of, self.wait_kinds),
+            causes=placing.causes(self._waits, self.wait_kinds),
         )
 
-    def _taken_waits(self) -> Sequence[list[int]]:
-        """Returns the waits of each instruction, and keeps them as one list from then on.
+    @property
+    def _marks(self) -> tuple[int, int]:
+        """Numbers that no instruction and no joint has; see `Section`."""
+        end = len(self.issues) + len(self._joints)
+        return end, end + 1
+
+    def _taken_sections(self) -> list[tuple[Section | DeviceLoop, ...]]:
+        """Returns the sections of all cores, and keeps the waits in these from then on.
 
         A list for each instruction would be most of the objects that Python's garbage collector
         goes through.
         """
         if self._lists is not None:
             waits, self._lists = self._lists, None
-            self._waits = list(itertools.chain.from_iterable(waits))
-            self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
-            return waits
-        ends = self._ends_of_waits
-        return [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+            issues, marks = self.issues, self._marks
+            alone = {issue for issue in set(issues) if is_alone(issue)}
+            for parts in zip(*[core.sections() for core in self.cores], strict=True):
+                section = [
+                    part
+                    if isinstance(part, DeviceLoop)
+                    else Section(part, issues, waits, marks, alone)
+                    for part in parts
+                ]
+                self._sections.append(tuple(section))
+        return self._sections
 
-    def _waits_of(self, n: int) -> list[int]:
-        ends = self._ends_of_waits
-        return self._waits[ends[n - 1] if n else 0 : ends[n]]
+    def _waits(self) -> dict[int, list[int]]:
+        """Returns the waits of each instruction."""
+        parts = itertools.chain.from_iterable(self._sections)
+        return dict(pair for part in parts if isinstance(part, Section) for pair in part.waits())
