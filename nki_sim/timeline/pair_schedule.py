@@ -7,8 +7,8 @@ cores share the bandwidth of one HBM stack.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Issue
@@ -32,72 +32,65 @@ def pair_reading(
 ) -> Reading:
     """Returns the instructions of both cores as one reading.
 
-    Instruction n of the second core has the number of the first core's instructions + n.
+    Instruction n of the second core has the number of the first core's instructions + n. Both
+    instructions of a meeting wait for the waits of either, others for both.
     """
-    one, other = ordered
-    split = len(one.issues)
-    issues = one.issues + other.issues
-    behind = len(other.issues)  # by how much numbers of joints of the first core grow
-    joints = _moved(one.joints, split, 0, behind)
-    later = split + len(joints)
-    joints += _moved(other.joints, behind, split, later)
-    waits = _moved(one.waits, split, 0, behind) if one.joints else list(one.waits)
-    waits += _moved(other.waits, behind, split, later)
-    wait_kinds = one.wait_kinds | {split + n: kinds for n, kinds in other.wait_kinds.items()}
-    orders: list[Sequence[int]] = [one.order, [split + n for n in other.order]]
-    _join([(a, split + b) for a, b in meetings], orders, issues, waits, joints, wait_kinds)
-    first, second = sessions
-    cores = [Core(first, 0, one.order), Core(second, split, other.order)]
+    split, later = [len(one.issues) for one in ordered]
+    joints_behind = later, split + len(ordered[0].joints)
+    waits: list[Iterable[int]] = []
+    joints: list[list[int]] = []
+    wait_kinds: dict[int, list[tuple[int, str]]] = {}
+    before: dict[int, int] = {}
+    for core, one in enumerate(ordered):
+        behind = core * split
+        moved = _moved(one, behind, joints_behind[core]).__getitem__
+        partners = {pair[core]: pair[1 - core] + (split - behind) for pair in meetings}
+        waits += _joined(one, partners, moved)
+        joints += [[*map(moved, found)] for found in one.joints]
+        wait_kinds |= {behind + n: kinds for n, kinds in one.wait_kinds.items()}
+        before |= {behind + n: moved(m) for n, m in _queued_before(one, partners)}
+    for a, b in meetings:
+        both = a, split + b
+        found = [m for n in both for m in waits[n]] + [before[n] for n in both if n in before]
+        for n in both:
+            waits[n], wait_kinds[n] = found, []
+    issues = ordered[0].issues + ordered[1].issues
+    cores = [Core(one, n * split, ordered[n].order) for n, one in enumerate(sessions)]
     return Reading(issues, waits, cores, joints, wait_kinds)
 
 
-def _moved(waits: list[list[int]], count: int, behind: int, joints_behind: int) -> list[list[int]]:
-    """Returns waits of one core with the numbers of a launch.
-
-    The core has ``count`` instructions, whose numbers grow, and joints with higher numbers.
-    """
-    if joints_behind == behind:
-        return [[m + behind if m >= 0 else m - behind for m in found] for found in waits]
-    return [
-        [m - behind if m < 0 else m + (behind if m < count else joints_behind) for m in found]
-        for found in waits
-    ]
+def _moved(ordered: Ordered, behind: int, joints_behind: int) -> list[int]:
+    """Returns the waits of a launch in the place of those of one core."""
+    count = len(ordered.issues)
+    joints = range(count + joints_behind, count + joints_behind + len(ordered.joints))
+    return [*range(behind, behind + count), *joints, *range(-count - behind, -behind)]
 
 
-def _join(
-    meetings: Meetings,
-    orders: list[Sequence[int]],
-    issues: list[Issue],
-    waits: list[list[int]],
-    joints: list[list[int]],
-    wait_kinds: dict[int, list[tuple[int, str]]],
-) -> None:
-    """Makes both instructions of a meeting wait for the waits of either, others for both."""
-    if not meetings:
-        return
-    partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
-    others = {n: [m] for n, m in partner.items()} | {~n: [~m] for n, m in partner.items()}
-    for joint, found in enumerate(joints, len(issues)):
-        if not others.keys().isdisjoint(found):
-            others[joint] = [other for m in found for other in others.get(m, ())]
-    for n, found in enumerate(waits):
-        if not others.keys().isdisjoint(found):
-            waits[n] = [*found, *[other for m in found for other in others.get(m, ())]]
-    before = {n: m for order in orders for n, m in _queued_before(order, partner, issues)}
-    for a, b in meetings:
-        waits[a] = waits[b] = waits[a] + waits[b] + [before[n] for n in (a, b) if n in before]
-        wait_kinds[a] = wait_kinds[b] = []
+def _joined(
+    ordered: Ordered, partners: dict[int, int], moved: Callable[[int], int]
+) -> Iterator[Iterable[int]]:
+    """Yields the waits of one core's instructions, and for waits for meetings the partners."""
+    met = {n: [m] for n, m in partners.items()} | {~n: [~m] for n, m in partners.items()}
+    for joint, waits in enumerate(ordered.joints, len(ordered.issues)):
+        if not met.keys().isdisjoint(waits):
+            met[joint] = [other for m in waits for other in met.get(m, ())]
+    for waits in ordered.waits:
+        if met and not met.keys().isdisjoint(waits):
+            others = [other for m in waits for other in met.get(m, ())]
+            yield [*map(moved, waits), *others]
+        else:
+            yield map(moved, waits)
 
 
-def _queued_before(order: Sequence[int], partner: dict[int, int], issues: list[Issue]) -> Any:
+def _queued_before(ordered: Ordered, meetings: Collection[int]) -> Iterator[tuple[int, int]]:
     """Yields (meeting, the instruction before it in its queue, as a wait)."""
-    last: dict[str, int] = {}
-    for n in order:
-        issue = issues[n]
-        if n in partner and issue.queue in last:
-            m = last[issue.queue]
-            yield n, m if issue.engine == "dma" else ~m
-        last[issue.queue] = n
+    order, issues = ordered.order, ordered.issues
+    for place, n in enumerate(order):
+        if n in meetings:
+            queue = issues[n].queue
+            before = (m for m in reversed(order[:place]) if issues[m].queue == queue)
+            for m in itertools.islice(before, 1):
+                yield n, m if issues[n].engine == "dma" else ~m
 
 
 class SharedHbm:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ class Section:
         self,
         items: Sequence[int],
         issues: Sequence[Issue],
-        waits: Sequence[list[int]],
+        waits: Sequence[Iterable[int]],
         marks: tuple[int, int],
         alone: set[Issue],
     ) -> None:
@@ -304,14 +304,14 @@ class Reading:
     def __init__(
         self,
         issues: list[Issue],
-        waits: list[list[int]],
+        waits: Sequence[Iterable[int]],
         cores: list[Core],
         joints: list[list[int]],
         wait_kinds: dict[int, list[tuple[int, str]]],
     ) -> None:
         self.issues, self.cores, self.wait_kinds = issues, cores, wait_kinds
         self._joints = joints  # what the waits wait for that instructions share
-        self._lists: list[list[int]] | None = waits
+        self._lists: Sequence[Iterable[int]] | None = waits
         self._sections: list[tuple[Section | DeviceLoop, ...]] = []
 
     def place(self, chip: NeuronCore, engines: list[Engines]) -> Placed:
