@@ -15,7 +15,6 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nki_sim.instructions.issue import Issue
@@ -79,8 +78,7 @@ class CompilerOrder:
         self.order: list[int] = []
         count = len(self.issues)
         # The instructions in program order, those between the marks of loops by themselves.
-        self._by_place: Sequence[int] = range(count)
-        self._places: Sequence[int] = range(count)
+        self._by_place = self._places = list(range(count))
         if session.order is not None:
             ends = sorted(n for n, _ in session.loop_marks)
             self._by_place = sorted(session.order, key=lambda n: bisect.bisect_right(ends, n))
@@ -109,9 +107,9 @@ class CompilerOrder:
         """Orders the instructions from ``first`` to ``end``, and returns when the last one ends."""
         self._add_queues(first, end, begin)
         self._memory.begin = first
-        self._consider(list(range(first, end)))
+        self._consider(self._unblocked(first, end))
         soon, over, issues, order = self._soon, self._over, self.issues, self.order
-        blocked, by_place, memory = self._joints.blocked, list(self._by_place), self._memory
+        blocked, by_place, memory = self._joints.blocked, self._by_place, self._memory
         tiles, is_limited = memory.tiles, bool(memory.limited)
         while len(order) < end:
             start = min(soon)
@@ -159,18 +157,35 @@ class CompilerOrder:
                     self._queues.append(queue)
         self._soon = [math.inf] * len(self._queues)  # when each can start its next instruction
 
+    def _unblocked(self, first: int, end: int) -> list[int]:
+        """Lists instructions under a wait. Returns those whose wait has a time, and joints."""
+        over, waits, follows = self._over, self.found.waits, self.found.follows
+        blocked, found = self._joints.blocked, []
+        for n in range(first, end):
+            own = follows.get(n) or waits[n]
+            if not own or over[own[-1]] >= 0:
+                found.append(n)
+                continue
+            m = own[-1] if own[-1] >= 0 else ~own[-1]
+            if m in blocked:
+                blocked[m].append(n)
+            else:
+                found += self._joints.block(n, m)
+        return found
+
     def _consider(self, ones: list[int]) -> None:
         """Gives instructions to their queues if all that they wait for has run.
 
         The others are listed under a wait without a time. Looks at joints, too, which are ~joint.
         """
         over, issues, waits, follows = self._over, self.issues, self.found.waits, self.found.follows
+        blocked, queue_of = self._joints.blocked, self._queue_of
         while ones:
             n = ones.pop()
             if n < 0:
                 ones += self._joints.look(~n)
                 continue
-            ready = 0.0
+            ready, issue = 0.0, issues[n]
             for m in follows.get(n, ()):
                 time = over[m]
                 if time < 0:
@@ -178,7 +193,7 @@ class CompilerOrder:
                 if time > ready:
                     ready = time
             else:
-                if issues[n].engine == "tensor":  # it loads the next operand while a pass runs
+                if issue.engine == "tensor":  # it loads the next operand while a pass runs
                     ready = 0.0
                 for m in reversed(waits[n]):  # most often the last one is over last
                     time = over[m]
@@ -187,25 +202,27 @@ class CompilerOrder:
                     if time > ready:
                         ready = time
                 else:
-                    self._give(n, ready)
+                    if issue.on_scalar is not None:
+                        self._choices[n] = ready
+                        self._give(n, queue_of[issue.on_scalar.queue], ready)
+                    self._give(n, queue_of[issue.queue], ready)
                     continue
-            ones += self._joints.block(n, m)
-
-    def _give(self, n: int, ready: float) -> None:
-        """Adds an instruction to its queue or queues, which can start it at ``ready``."""
-        issue, place = self.issues[n], self._places[n]
-        queues = [self._queue_of[issue.queue]]
-        if issue.on_scalar is not None:
-            self._choices[n] = ready
-            queues.append(self._queue_of[issue.on_scalar.queue])
-        for queue in queues:
-            if ready <= queue.free:
-                heapq.heappush(queue.ready, place)
-                self._soon[queue.number] = queue.free
+            if m < 0:
+                m = ~m
+            if m in blocked:
+                blocked[m].append(n)
             else:
-                heapq.heappush(queue.later, (ready, place))
-                if ready < self._soon[queue.number]:
-                    self._soon[queue.number] = ready
+                ones += self._joints.block(n, m)
+
+    def _give(self, n: int, queue: _Queue, ready: float) -> None:
+        """Adds an instruction to a queue, which can start it at ``ready``."""
+        if ready <= queue.free:
+            heapq.heappush(queue.ready, self._places[n])
+            self._soon[queue.number] = queue.free
+        else:
+            heapq.heappush(queue.later, (ready, self._places[n]))
+            if ready < self._soon[queue.number]:
+                self._soon[queue.number] = ready
 
     def _choose(self, n: int) -> tuple[_Queue, float]:
         """Returns the queue that ends an instruction of two engines first, and its start there."""

@@ -44,7 +44,7 @@ class Tile:
         self.size = size
         self.users = users
         self.left = len(users)
-        used = users if isinstance(places, range) else [places[n] for n in users]
+        used = [places[n] for n in users]
         self.first, self.last, self.kept_until = min(used), max(used), 0
         if loops:
             self.first = min(self.first, *[first for first, _ in loops])
