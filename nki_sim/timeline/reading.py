@@ -18,7 +18,6 @@ from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.device_loops import DeviceLoop
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.instructions.work import priced
 
 from .causes import Causes, Stream
 from .compiler_order import CompilerOrder
@@ -26,6 +25,7 @@ from .engines import ENGINES, Engines, Place, Times, is_alone
 from .joints import Joints, JointTimes
 from .memory_reuse import add_memory_waits
 from .placed import LoopRun, Placed
+from .prices import prices
 from .waits import circular
 
 
@@ -319,7 +319,7 @@ class Reading:
         sections, issues = self._taken_sections(), self.issues
         distinct: Collection[Issue] = set(issues)
         if chip is not self.cores[0].chip:
-            new = {issue: priced(issue, chip) for issue in distinct}
+            new = prices(distinct, chip)
             issues, distinct = [new[issue] for issue in issues], new.values()
         placing = _Placing(issues, self._joints, self._marks)
         cores = [copy.copy(core) for core in self.cores]
