@@ -90,7 +90,15 @@ class CompilerOrder:
         self._joints = JointTimes(count, joints.waits, times.over)
         self._memory = OrderMemory(session, self._places, self._by_place, times.over)
         self._engines = Engines(session.chip, session.banks)
-        self._engines.prepare(set(self.issues), times)
+        distinct = set(self.issues)
+        self._engines.prepare(distinct, times)
+        # The in-order streams, or "" for what may end before an earlier instruction of its stream.
+        self._streams = {
+            one: "" if one.engine == "dma" or one.may_overtake else one.queue
+            for issue in distinct
+            for one in (issue, issue.on_scalar)
+            if one is not None
+        }
         self._choices: dict[int, float] = {}  # instructions of two engines: when they can start
         self._taken: dict[int, _Queue] = {}  # the queue that runs one of them
         begin, first = 0.0, 0
@@ -110,7 +118,7 @@ class CompilerOrder:
         self._consider(self._unblocked(first, end))
         soon, over, issues, order = self._soon, self._over, self.issues, self.order
         blocked, by_place, memory = self._joints.blocked, self._by_place, self._memory
-        tiles, is_limited = memory.tiles, bool(memory.limited)
+        tiles = memory.tiles
         while len(order) < end:
             start = min(soon)
             if start == math.inf:
@@ -138,11 +146,12 @@ class CompilerOrder:
             if n in blocked:
                 self._consider(blocked.pop(n))
             soon[queue.number] = queue.next_start()
-            if is_limited:
-                for tile in memory.left_by(n):
+            for tile in tiles[n]:
+                tile.left -= 1
+                if not tile.left and not memory.is_held(tile):
                     tile.memory.release(tile, self._ends(tile))
-                if memory.parked:
-                    self._try_again()
+            if memory.parked:
+                self._try_again()
         return max(begin, *over[first:end])
 
     def _add_queues(self, first: int, end: int, begin: float) -> None:
@@ -270,10 +279,9 @@ class CompilerOrder:
     def _ends(self, tile: Tile) -> list[int]:
         """Returns waits for the ends of a tile's users: of in-order streams the last one each."""
         last: dict[int | str, int] = {}
-        over, issues = self._over, self.issues
+        over, issues, streams = self._over, self.issues, self._streams
         for n in sorted(tile.users, key=over.__getitem__):
-            issue = issues[n]
-            last[n if issue.engine == "dma" or issue.may_overtake else issue.queue] = n
+            last[streams[issues[n]] or n] = n
         waits = [~n for n in last.values()]
         found = self.found.joints.joined(waits)
         if found is not waits:

@@ -149,14 +149,14 @@ class OrderMemory:
 
         Returns None if there is no room; then `with_room` returns the instruction later.
         """
-        head, place = self._head, self._places[n]
+        head, place = self._moved_head(), self._places[n]
         new = [tile for tile in self.tiles[n] if not tile.is_allocated]
-        for memory in self.limited if len(new) > 1 else [new[0].memory]:
-            tiles = [tile for tile in new if tile.memory is memory]
-            if not tiles:
-                continue
+        if len(new) == 1:
+            wanted = [(new[0].memory, new[0].size, new[0].first)]
+        else:
+            wanted = _sizes(new, self.limited)
+        for memory, size, first in wanted:
             is_behind = memory.parked and memory.parked[0] < place
-            size, first = sum([tile.size for tile in tiles]), max([tile.first for tile in tiles])
             if is_behind or not memory.has_room(size, head, first):
                 heapq.heappush(memory.parked, place)
                 self.parked += 1
@@ -167,24 +167,20 @@ class OrderMemory:
             users += tile.memory.take(tile, head)
         return users
 
-    def left_by(self, n: int) -> list[Tile]:
-        """Notes that an instruction has run. Returns the tiles that are free now."""
-        found: list[Tile] = []
-        for tile in self.tiles[n]:
-            tile.left -= 1
-            if not tile.left:
-                (self._kept if tile.kept_until > self.begin else found).append(tile)
-        if self._by_place[self._head] == n:
-            self._move_head()
-        return found
+    def is_held(self, tile: Tile) -> bool:
+        """Returns whether a tile without further users is held until a loop on the device ends."""
+        if tile.kept_until > self.begin:
+            self._kept.append(tile)
+            return True
+        return False
 
-    def _move_head(self) -> None:
+    def _moved_head(self) -> int:
         over, by_place = self._over, self._by_place
-        for head in range(self._head, len(by_place)):
-            if over[by_place[head]] < 0:
-                self._head = head
-                return
-        self._head = len(by_place)
+        head, end = self._head, len(by_place)
+        while head < end and over[by_place[head]] >= 0:
+            head += 1
+        self._head = head
+        return head
 
     def left_by_loop(self, end: int) -> list[Tile]:
         """Returns the tiles that are free when the loop ends that ends at an instruction."""
@@ -194,12 +190,23 @@ class OrderMemory:
 
     def with_room(self) -> list[int]:
         """Returns the places of instructions for which there may be room now."""
-        found = []
+        found, head = [], self._moved_head()
         for memory in self.limited:
-            while memory.parked and self._head > memory.full_until:
+            while memory.parked and head > memory.full_until:
                 place = heapq.heappop(memory.parked)
                 self.parked -= 1
                 if self._over[self._by_place[place]] < 0:  # else its other queue has run it
                     found.append(place)
                     break
         return found
+
+
+def _sizes(tiles: list[Tile], memories: list[Memory]) -> list[tuple[Memory, int, int]]:
+    """Returns the memories of tiles with the bytes that they need and the last of their firsts."""
+    found = []
+    for memory in memories:
+        own = [tile for tile in tiles if tile.memory is memory]
+        if own:
+            size, first = sum([tile.size for tile in own]), max([tile.first for tile in own])
+            found.append((memory, size, first))
+    return found
