@@ -117,7 +117,7 @@ class CompilerOrder:
         self._memory.begin = first
         self._consider(self._unblocked(first, end))
         soon, over, issues, order = self._soon, self._over, self.issues, self.order
-        blocked, by_place, memory = self._joints.blocked, self._by_place, self._memory
+        waiting, by_place, memory = self._joints.waiting, self._by_place, self._memory
         tiles = memory.tiles
         while len(order) < end:
             start = min(soon)
@@ -143,8 +143,8 @@ class CompilerOrder:
                 continue
             queue.free = queue.place(n, issues[n], start)
             order.append(n)
-            if n in blocked:
-                self._consider(blocked.pop(n))
+            if waiting[n] >= 0:
+                self._consider(self._joints.waited_for(n))
             soon[queue.number] = queue.next_start()
             for tile in tiles[n]:
                 tile.left -= 1
@@ -169,15 +169,16 @@ class CompilerOrder:
     def _unblocked(self, first: int, end: int) -> list[int]:
         """Lists instructions under a wait. Returns those whose wait has a time, and joints."""
         over, waits, follows = self._over, self.found.waits, self.found.follows
-        blocked, found = self._joints.blocked, []
+        waiting, before, first_joint = self._joints.waiting, self._joints.before, len(waits)
+        found = []
         for n in range(first, end):
             own = follows.get(n) or waits[n]
             if not own or over[own[-1]] >= 0:
                 found.append(n)
                 continue
             m = own[-1] if own[-1] >= 0 else ~own[-1]
-            if m in blocked:
-                blocked[m].append(n)
+            if m < first_joint:
+                before[n], waiting[m] = waiting[m], n
             else:
                 found += self._joints.block(n, m)
         return found
@@ -185,14 +186,15 @@ class CompilerOrder:
     def _consider(self, ones: list[int]) -> None:
         """Gives instructions to their queues if all that they wait for has run.
 
-        The others are listed under a wait without a time. Looks at joints, too, which are ~joint.
+        The others are listed under a wait without a time. Looks at joints, too.
         """
         over, issues, waits, follows = self._over, self.issues, self.found.waits, self.found.follows
-        blocked, queue_of = self._joints.blocked, self._queue_of
+        waiting, before, first_joint = self._joints.waiting, self._joints.before, len(issues)
+        queue_of = self._queue_of
         while ones:
             n = ones.pop()
-            if n < 0:
-                ones += self._joints.look(~n)
+            if n >= first_joint:
+                ones += self._joints.look(n)
                 continue
             ready, issue = 0.0, issues[n]
             for m in follows.get(n, ()):
@@ -218,8 +220,8 @@ class CompilerOrder:
                     continue
             if m < 0:
                 m = ~m
-            if m in blocked:
-                blocked[m].append(n)
+            if m < first_joint:
+                before[n], waiting[m] = waiting[m], n
             else:
                 ones += self._joints.block(n, m)
 

@@ -31,12 +31,17 @@ class Joints:
             before = [] if joint._before is None else [self._numbers[joint._before]]
             self.waits.append([*before, *joint._waits])
 
-    def numbered(self, waits: list[Any]) -> list[int]:
-        """Returns waits of an instruction with the numbers of joints; may be the same list."""
+    def numbered(self, waits: list[list[Any]]) -> list[list[int]]:
+        """Returns waits of instructions with the numbers of joints; some are the same lists."""
         numbers = self._numbers
-        if not numbers or Joint not in map(type, waits):
+        if not numbers:
             return waits
-        return [numbers[m] if type(m) is Joint else m for m in waits]
+        return [
+            [numbers[m] if type(m) is Joint else m for m in found]
+            if Joint in map(type, found)
+            else found
+            for found in waits
+        ]
 
     def joined(self, waits: list[int]) -> list[int]:
         """Returns waits, or a new joint of them if they are many."""
@@ -58,11 +63,14 @@ class Joints:
 
 
 class JointTimes:
-    """When joints are over.
+    """When joints are over, and what waits for instructions and joints without a time.
+
+    What waits is an instruction or a queue, by its number, or a joint.
 
     Attributes:
-        blocked: for an instruction or joint without a time what waits for it: a number that the
-            caller understands, or ~m for joint m.
+        waiting: what was the last to wait for an instruction or joint, or -1.
+        before: what had waited before it for the same one, or -1. Most instructions have to wait;
+            so no list is made for each.
         causes: for a joint that is over, the wait that was over last.
 
     The times of joints are noted in ``over``, where those of instructions are.
@@ -71,18 +79,16 @@ class JointTimes:
     def __init__(self, first: int, waits: Sequence[Sequence[int]], over: list[float]) -> None:
         self._first, self._waits, self._over = first, waits, over
         self._seen: dict[int, tuple[int, float, int]] = {}  # waits that are over, and the last one
-        self.blocked: dict[int, list[int]] = {}
+        self.waiting = [-1] * (first + len(waits))
+        self.before = [-1] * (first + len(waits))
         self.causes: dict[int, int] = {}
 
     def block(self, one: int, m: int) -> list[int]:
-        """Notes that ``one`` waits for m. Returns ~m if that is a joint to be looked at."""
+        """Notes that ``one`` waits for m. Returns m if that is a joint to be looked at."""
         if m < 0:
             m = ~m
-        if m in self.blocked:
-            self.blocked[m].append(one)
-            return []
-        self.blocked[m] = [one]
-        return [~m] if m >= self._first else []
+        self.before[one], self.waiting[m] = self.waiting[m], one
+        return [m] if m >= self._first and self.before[one] < 0 else []
 
     def look(self, joint: int) -> list[int]:
         """Looks at a joint until a wait has no time. Returns what can go on now."""
@@ -92,9 +98,17 @@ class JointTimes:
             time = over[m]
             if time < 0:
                 self._seen[joint] = place, latest, last
-                return self.block(~joint, m)
+                return self.block(joint, m)
             if time > latest:
                 latest, last = time, m
             place += 1
         over[joint], self.causes[joint] = latest, self.causes.get(last, last)
-        return self.blocked.pop(joint)
+        return self.waited_for(joint)
+
+    def waited_for(self, m: int) -> list[int]:
+        """Returns what waits for an instruction or joint."""
+        found, one = [], self.waiting[m]
+        while one >= 0:
+            found.append(one)
+            one = self.before[one]
+        return found

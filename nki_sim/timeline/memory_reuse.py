@@ -39,11 +39,15 @@ class FreeMemory:
         self._pieces.append((size, waits))
 
 
-def add_memory_waits(session: LaunchState) -> None:
-    """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
+def add_memory_waits(
+    session: LaunchState, waits: list[list[int]], kinds: dict[int, list[tuple[int, str]]]
+) -> None:
+    """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses.
+
+    The lists of an instruction's waits and of their kinds stay as they are: others replace them.
+    """
     sizes = session.partition_bytes
     memories = {memory: FreeMemory(size) for memory, size in sizes.items()}
-    trace = session.recorded()
     for n, change, storage in session.lifetimes:
         if not storage.last_users:  # used in later iterations of a loop only
             continue
@@ -51,8 +55,8 @@ def add_memory_waits(session: LaunchState) -> None:
         if change == 2:
             memory.release(size, [~m for m in storage.last_users.values()])
         elif found := memory.take(size):
-            session.note_waits(n, trace[n][1], REUSED)
-            trace[n][1].extend(found)
+            kinds[n] = [*kinds.get(n, ()), (len(waits[n]), REUSED)]
+            waits[n] = [*waits[n], *found]
 
 
 def add_address_waits(session: LaunchState) -> None:

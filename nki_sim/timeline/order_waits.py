@@ -33,8 +33,8 @@ class OrderWaits:
 
     def __init__(self, session: LaunchState, places: Sequence[int]) -> None:
         self.joints = Joints(session)
-        numbered = self.joints.numbered
-        self.waits = [[*numbered(waits)] for _, waits, _ in session.recorded()]
+        # Lists of the session, which stay as they are.
+        self.waits = self.joints.numbered([waits for _, waits, _ in session.recorded()])
         self.follows: dict[int, list[int]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
         self._issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
@@ -53,7 +53,7 @@ class OrderWaits:
         """Makes instruction ``n`` wait, for data if there is no kind."""
         if kind or n in self.kinds:
             self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
-        self.waits[n] += waits
+        self.waits[n] = [*self.waits[n], *waits]
 
     def _keep_states_and_meetings(self, order: Sequence[int]) -> None:
         """Adds waits of instructions that use an engine's state or meet the other program."""

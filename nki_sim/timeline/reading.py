@@ -50,13 +50,13 @@ class Ordered:
 
     @classmethod
     def as_written(cls, session: LaunchState) -> Ordered:
-        """Returns the instructions of a session in program order; changes the session's trace."""
-        add_memory_waits(session)
+        """Returns the instructions of a session in program order."""
         joints = Joints(session)
         issues = [issue for issue, _, _ in session.recorded()]
-        waits = [joints.numbered(found) for _, found, _ in session.recorded()]
-        order = session.order or range(len(issues))
-        return cls(issues, waits, order, joints.waits, session.wait_kinds)
+        waits = joints.numbered([found for _, found, _ in session.recorded()])
+        kinds = dict(session.wait_kinds)
+        add_memory_waits(session, waits, kinds)
+        return cls(issues, waits, session.order or range(len(issues)), joints.waits, kinds)
 
     def reading(self, session: LaunchState) -> Reading:
         """Returns the reading of a launch on one core."""
@@ -252,14 +252,15 @@ class _Placing:
         without a time is listed under that one.
         """
         over, issues, began, waited = self.times.over, self._issues, self.ready, self.waited
-        block, blocked = self.joints.block, self.joints.blocked
+        joints, waiting, before = self.joints, self.joints.waiting, self.joints.before
+        first_joint = len(issues)
         wanted, complete = self._marks
         heads: list[tuple[float, int]] = []
         coming = list(range(len(queues)))
         while coming or heads:
             number = coming.pop() if coming else heapq.heappop(heads)[1]
-            if number < 0:
-                coming += self.joints.look(~number)
+            if number >= first_joint:
+                coming += joints.look(number)
                 continue
             queue = queues[number]
             n, free, ready, last = queue.next, queue.free, queue.ready, queue.waits_for
@@ -277,18 +278,20 @@ class _Placing:
                         if last is not None and ready >= free:
                             waited[n] = last
                         free = queue.place(n, issues[n], start)
-                        if n in blocked:
-                            coming += blocked.pop(n)
+                        one = waiting[n]
+                        while one >= 0:
+                            coming.append(one)
+                            one = before[one]
                         n, ready, last = next(queue.behind, -1), 0.0, None
                         continue
                     if m == wanted:
                         heapq.heappush(heads, (start, number))
                     else:
                         queue.missing = m
-                        coming += block(number, m)
+                        coming += joints.block(number, m)
                     queue.next, queue.free, queue.ready, queue.waits_for = n, free, ready, last
                     break
-        if blocked:
+        if any(queue.missing is not None for queue in queues):
             raise circular()
 
 
