@@ -9,6 +9,7 @@ transfers (`isa/dma_costs`), which `dma_engines` then moves.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
@@ -66,14 +67,13 @@ class Engines:
         """Prepares for issues, and notes where the times of instructions go."""
         self._start, self._over, self._delays = times.start, times.over, times.delays
         self._dma = DmaEngines(self.chip, issues)
-        # The 32x32 tiles of the systolic array, row-major, as far as passes tell them apart.
-        cells = {issue: _cells(issue) for issue in issues if not _is_whole(issue)}
-        groups = alike(list(cells.values()))
+        # The tiles of the systolic array that a pass uses, as far as passes tell them apart.
+        cells = {issue: _cells(issue.rows, issue.columns) for issue in issues if _is_tile(issue)}
+        regions = set(cells.values())
+        groups = alike(list(regions))
         self._array_free = [0.0] * len(groups)
-        self._tiles = {
-            issue: [n for n, cell in enumerate(groups) if found[cell]]
-            for issue, found in cells.items()
-        }
+        tiles = {one: [n for n, cell in enumerate(groups) if one[cell]] for one in regions}
+        self._tiles = {issue: tiles[one] for issue, one in cells.items()}
 
     @property
     def busy(self) -> dict[str, float]:
@@ -201,13 +201,13 @@ def is_alone(issue: Issue) -> bool:
     return issue.engine != "dma" and not issue.ports and not issue.takes_banks
 
 
-def _is_whole(issue: Issue) -> bool:
-    """Returns whether an instruction is no pass on an array tile."""
-    is_pass = issue.engine == "tensor"
-    return not is_pass or (issue.rows == _FULL_ARRAY and issue.columns == _FULL_ARRAY)
+def _is_tile(issue: Issue) -> bool:
+    """Returns whether an instruction is a pass on an array tile."""
+    is_whole = issue.rows == _FULL_ARRAY and issue.columns == _FULL_ARRAY
+    return not is_whole and issue.engine == "tensor"
 
 
-def _cells(issue: Issue) -> tuple[float, ...]:
-    """Returns for each of the tiles of the array whether a pass uses it."""
-    rows, columns = range(*issue.rows), range(*issue.columns)
-    return tuple([float(r in rows and c in columns) for r in range(4) for c in range(4)])
+@functools.lru_cache
+def _cells(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[bool, ...]:
+    """Returns for each of the 32x32 tiles of the array, row-major, whether it is in a pass."""
+    return tuple([r in range(*rows) and c in range(*columns) for r in range(4) for c in range(4)])
