@@ -90,12 +90,11 @@ class CompilerOrder:
         self._joints = JointTimes(count, joints.waits, times.over)
         self._memory = OrderMemory(session, self._places, self._by_place, times.over)
         self._engines = Engines(session.chip, session.banks)
-        distinct = set(self.issues)
-        self._engines.prepare(distinct, times)
+        self._engines.prepare(self.found.issues, times)
         # The in-order streams, or "" for what may end before an earlier instruction of its stream.
         self._streams = {
             one: "" if one.engine == "dma" or one.may_overtake else one.queue
-            for issue in distinct
+            for issue in self.found.issues
             for one in (issue, issue.on_scalar)
             if one is not None
         }

@@ -29,6 +29,7 @@ class OrderWaits:
         follows: for an instruction the waits that are over if its stream keeps that order.
         kinds: of an instruction the kinds of its waits, as in a session.
         joints: the waits that instructions share.
+        issues: the different issues of the instructions.
     """
 
     def __init__(self, session: LaunchState, places: Sequence[int]) -> None:
@@ -38,6 +39,10 @@ class OrderWaits:
         self.follows: dict[int, list[int]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
         self._issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
+        self.issues = set(self._issues)
+        # "" stands for DMA, which has no order.
+        streams = {one: "" if one.engine == "dma" else one.queue for one in self.issues}
+        self._streams = [streams[issue] for issue in self._issues]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
                 if storage.is_tracked_whole:
@@ -57,9 +62,8 @@ class OrderWaits:
 
     def _keep_states_and_meetings(self, order: Sequence[int]) -> None:
         """Adds waits of instructions that use an engine's state or meet the other program."""
-        kinds = set(self._issues)
-        meets = any(issue.meets is not None for issue in kinds)
-        if not meets and not any(issue.uses_state for issue in kinds):
+        meets = any(issue.meets is not None for issue in self.issues)
+        if not meets and not any(issue.uses_state for issue in self.issues):
             return
         last: dict[str, int] = {}  # the last such instruction of a queue
         met: dict[str, int] = {}
@@ -84,7 +88,10 @@ class OrderWaits:
                 met[queue], since[queue], last_met = n, [], n
 
     def _follow(self, n: int, waits: list[int]) -> None:
-        self.follows.setdefault(n, []).extend(waits)
+        if n in self.follows:
+            self.follows[n] += waits
+        else:
+            self.follows[n] = [*waits]
 
     def _add_waits_of(self, accesses: list[int]) -> None:
         """Adds the waits of writes of a tile; see ``Storage.accesses``.
@@ -95,7 +102,7 @@ class OrderWaits:
         readers: list[int] = []
         before: dict[str, list[int]] = {}
         written: dict[str, int] = {}
-        last = -1
+        last, streams = -1, self._streams
         for access in accesses:
             if access >= 0:
                 readers.append(access)
@@ -104,8 +111,8 @@ class OrderWaits:
             if n == last:  # it writes two parts of the tile
                 continue
             last = n
-            stream = self._stream(n)
-            others = [m for m in readers if m != n]
+            stream = streams[n]
+            others = readers and [m for m in readers if m != n]
             if others:
                 before = self._by_stream(others)
             for other, found in before.items():
@@ -117,22 +124,17 @@ class OrderWaits:
                 self._follow(n, [~written[stream]])
             if readers:
                 written = {}
-            if len(others) < len(readers):  # later writes wait for this read, too
-                before = {stream: [~n]}
+                if len(others) < len(readers):  # later writes wait for this read, too
+                    before = {stream: [~n]}
+                readers = []
             if stream:
                 written[stream] = n
-            readers = []
-
-    def _stream(self, n: int) -> str:
-        # "" stands for DMA, which has no order.
-        issue = self._issues[n]
-        return "" if issue.engine == "dma" else issue.queue
 
     def _keep_streams(self, users: list[int]) -> None:
         """Keeps each stream's order in a tile whose parts are tracked by themselves."""
         last: dict[str, int] = {}
         for n in users:
-            if stream := self._stream(n):
+            if stream := self._streams[n]:
                 if stream in last:
                     self._follow(n, [~last[stream]])
                 last[stream] = n
@@ -141,5 +143,9 @@ class OrderWaits:
         """Returns waits for the ends of instructions by their stream."""
         found: dict[str, list[int]] = {}
         for m in readers:
-            found.setdefault(self._stream(m), []).append(~m)
+            stream = self._streams[m]
+            if stream in found:
+                found[stream].append(~m)
+            else:
+                found[stream] = [~m]
         return {stream: self.joints.joined(waits) for stream, waits in found.items()}
