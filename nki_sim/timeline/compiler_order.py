@@ -117,7 +117,7 @@ class CompilerOrder:
         self._consider(self._unblocked(first, end))
         soon, over, issues, order = self._soon, self._over, self.issues, self.order
         waiting, by_place, memory = self._joints.waiting, self._by_place, self._memory
-        tiles = memory.tiles
+        tiles, choices = memory.tiles, self._choices
         while len(order) < end:
             start = min(soon)
             if start == math.inf:
@@ -126,7 +126,7 @@ class CompilerOrder:
             queue = self._queues[number]
             n = by_place[queue.take(start)]
             queue.free = start  # nothing can start there before
-            if n in self._choices:
+            if n in choices:
                 soon[number] = queue.next_start()
                 if over[n] >= 0:  # the other queue has run it
                     continue
@@ -151,7 +151,7 @@ class CompilerOrder:
                     tile.memory.release(tile, self._ends(tile))
             if memory.parked:
                 self._try_again()
-        return max(begin, *over[first:end])
+        return max(begin, max(over[first:end]))
 
     def _add_queues(self, first: int, end: int, begin: float) -> None:
         """Makes the queues of instructions, which are free at ``begin``."""

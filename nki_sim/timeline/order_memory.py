@@ -10,7 +10,9 @@ for its own tiles. So the head can always run.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,20 +34,20 @@ class Tile:
         is_allocated: whether it has its memory.
         kept_until: the end of the last loop on the device that holds the tile, or 0.
 
-    The argument ``loops`` has the first instruction and the end of each loop that holds the tile.
+    The argument ``places`` has the places of its users, in any order, and ``loops`` the first
+    instruction and the end of each loop that holds the tile.
     """
 
     __slots__ = ("memory", "size", "users", "left", "first", "last", "is_allocated", "kept_until")
 
     def __init__(
-        self, size: int, users: list[int], places: Sequence[int], loops: list[tuple[int, int]]
+        self, size: int, users: list[int], places: list[int], loops: list[tuple[int, int]]
     ) -> None:
         self.memory: Memory
         self.size = size
         self.users = users
         self.left = len(users)
-        used = [places[n] for n in users]
-        self.first, self.last, self.kept_until = min(used), max(used), 0
+        self.first, self.last, self.kept_until = min(places), max(places), 0
         if loops:
             self.first = min(self.first, *[first for first, _ in loops])
             self.kept_until = max([end for _, end in loops])
@@ -67,8 +69,9 @@ class Memory:
             tile.memory = self
             change[tile.first] += tile.size
             change[tile.last + 1] -= tile.size
-        self._held = np.cumsum(change)
-        self._most = int(self._held.max())  # in program order
+        self._change = change
+        self._held: Any = None  # in program order, and more where a tile is in use before; or None
+        self._most = max(itertools.accumulate(change))  # in program order
         self._ahead: list[tuple[int, int]] = []  # a heap of tiles in use before their first place
         self._ahead_bytes = 0
         self._uncounted: list[tuple[int, int, int]] = []  # from, to, bytes that `_held` lacks
@@ -85,6 +88,8 @@ class Memory:
             self._ahead_bytes -= heapq.heappop(self._ahead)[1]
         if self._most + self._ahead_bytes + size <= self._capacity:  # a look at each place is dear
             return True
+        if self._held is None:
+            self._held = np.cumsum(self._change)
         for begin, end, more in self._uncounted:
             self._held[begin:end] += more
         self._uncounted.clear()
@@ -135,14 +140,15 @@ class OrderMemory:
         for buffer, capacity in session.partition_bytes.items():
             held = [one for one in session.storages if one.buffer is buffer and one.accesses]
             if sum([storage.held_bytes for storage in held]) > capacity:
-                tiles = [
-                    Tile(storage.held_bytes, storage.users(), places, holders.get(storage, []))
-                    for storage in held
-                ]
-                self.limited.append(Memory(tiles, len(places), capacity))
-                for tile in tiles:
-                    for n in tile.users:
+                tiles = []
+                for storage in held:
+                    users = storage.users()
+                    used = users if session.order is None else [places[n] for n in users]
+                    tile = Tile(storage.held_bytes, users, used, holders.get(storage, []))
+                    tiles.append(tile)
+                    for n in users:
                         self.tiles[n].append(tile)
+                self.limited.append(Memory(tiles, len(places), capacity))
 
     def allocate(self, n: int) -> list[int] | None:
         """Allocates the new tiles of an instruction, and returns waits for users of their memory.
