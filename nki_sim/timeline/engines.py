@@ -10,6 +10,7 @@ transfers (`isa/dma_costs`), which `dma_engines` then moves.
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
@@ -53,7 +54,7 @@ class Engines:
     def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Hashable, ...]]) -> None:
         self.chip = chip
         self._banks = banks
-        self._bank_free: dict[Any, float] = {}
+        self._tiles_free: defaultdict[Any, float] = defaultdict(float)  # array tiles and banks
         self._busy = dict.fromkeys(ENGINES[:-1], 0.0)
         self._array_end = 0.0  # when all tiles of the array are free
         self._whole_end = 0.0  # when the last pass on the whole array has ended
@@ -71,8 +72,7 @@ class Engines:
         cells = {issue: _cells(issue.rows, issue.columns) for issue in issues if _is_tile(issue)}
         regions = set(cells.values())
         groups = alike(list(regions))
-        self._array_free = [0.0] * len(groups)
-        tiles = {one: [n for n, cell in enumerate(groups) if one[cell]] for one in regions}
+        tiles = {one: tuple([cell for cell in groups if one[cell]]) for one in regions}
         self._tiles = {issue: tiles[one] for issue, one in cells.items()}
 
     @property
@@ -127,8 +127,11 @@ class Engines:
         """Runs LoadStationary in the background, and MultiplyMoving on its part of the array."""
         load, cost, free = issue.load_stationary_ns, issue.cost_ns, self._stationary_free
         loaded = (start if start > free else free) + load
-        if issue in self._tiles:
-            start = self._array_tile(n, issue, loaded)
+        tiles = self._tiles.get(issue)
+        if tiles is not None:
+            start = self._array_tile(
+                self._banks[n] if issue.takes_banks else (), tiles, loaded, cost
+            )
             finish = start + cost
         elif issue.is_transpose and self.chip.background_transposes:
             start = self._transpose(loaded, cost)
@@ -156,22 +159,18 @@ class Engines:
         self._array_end = self._whole_end = start + cost
         return start
 
-    def _array_tile(self, n: int, issue: Issue, loaded: float) -> float:
+    def _array_tile(
+        self, banks: tuple[Hashable, ...], tiles: tuple[int, ...], loaded: float, cost: float
+    ) -> float:
         """Returns the start of a pass on an array tile. One pass at a time writes a PSUM bank."""
-        tiles, array_free, bank_free = self._tiles[issue], self._array_free, self._bank_free
-        banks = self._banks[n] if issue.takes_banks else ()
-        start = loaded if loaded > self._whole_end else self._whole_end
-        for tile in tiles:
-            if array_free[tile] > start:
-                start = array_free[tile]
-        for bank in banks:
-            if bank in bank_free and bank_free[bank] > start:
-                start = bank_free[bank]
-        end = start + issue.cost_ns
-        for tile in tiles:
-            array_free[tile] = end
-        for bank in banks:
-            bank_free[bank] = end
+        start, free = loaded if loaded > self._whole_end else self._whole_end, self._tiles_free
+        used = (*tiles, *banks)
+        for one in used:
+            if free[one] > start:
+                start = free[one]
+        end = start + cost
+        for one in used:
+            free[one] = end
         if end > self._array_end:
             self._array_end = end
         return start

@@ -288,7 +288,12 @@ class _Placing:
                         heapq.heappush(heads, (start, number))
                     else:
                         queue.missing = m
-                        coming += joints.block(number, m)
+                        if m < 0:
+                            m = ~m
+                        if m < first_joint:
+                            before[number], waiting[m] = waiting[m], number
+                        else:
+                            coming += joints.block(number, m)
                     queue.next, queue.free, queue.ready, queue.waits_for = n, free, ready, last
                     break
         if any(queue.missing is not None for queue in queues):
