@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .joints import separate
 from .waits import LOOP, QUEUE, READ, WRITTEN, kind_at
 
 Stream = tuple[int, Sequence[int]]  # what ended before its first instruction, its instructions
@@ -22,20 +23,20 @@ class Causes:
     Attributes:
         sections: the queues of each section, the first one first.
         ready: when an instruction and its queue were ready.
-        waited: the wait of an instruction that was over last, if that was after its queue was free.
+        over: when waits were over.
         delays: what kept the engine of an instruction busy, and why.
-        joints: for a joint the wait that was over last.
         waits: returns the waits of each instruction.
         kinds: of an instruction the kinds of its waits, as in a session.
+        joints: what each joint waits for.
     """
 
     sections: list[list[Stream]]
     ready: list[float]
-    waited: list[int | None]
+    over: list[float]
     delays: dict[int, tuple[int, str]]
-    joints: dict[int, int]
     waits: Callable[[], dict[int, list[int]]]
     kinds: dict[int, list[tuple[int, str]]]
+    joints: list[list[int]]
 
     @functools.cached_property
     def sequence(self) -> list[int]:
@@ -53,25 +54,24 @@ class Causes:
     def last_waits(self) -> tuple[list[int], list[str]]:
         """The instruction that each one waited for last, or -1, and the reason."""
         blame, why = [-1] * len(self.ready), [""] * len(self.ready)
-        waits = self.waits() if self.kinds else {}
+        waits = self.waits()
         for before, items in itertools.chain.from_iterable(self.sections):
             kind = LOOP
             for n in items:
                 if n in self.delays:
                     blame[n], why[n] = self.delays[n]
                 else:
-                    found = self._operand(n, waits)
+                    found = self._operand(n, waits[n])
                     blame[n], why[n] = (before, kind) if found is None else found
                 before, kind = n, QUEUE
         return blame, why
 
-    def _operand(self, n: int, waits: dict[int, list[int]]) -> tuple[int, str] | None:
-        """Returns the wait that was over when the instruction began, if one was."""
-        wait = self.waited[n]
-        if wait is None:
+    def _operand(self, n: int, waits: list[int]) -> tuple[int, str] | None:
+        """Returns the wait that was over when the instruction could begin, or None."""
+        over = self.over
+        wait = max(waits, key=over.__getitem__, default=None)  # the first one of several
+        if wait is None or over[wait] != self.ready[n]:
             return None
-        m = self.joints.get(wait, wait)
-        reason = WRITTEN if m >= 0 else READ
-        if n in self.kinds:
-            reason = kind_at(waits[n].index(wait), self.kinds[n]) or reason
-        return m if m >= 0 else ~m, reason
+        kind = kind_at(waits.index(wait), self.kinds[n]) if n in self.kinds else ""
+        m = max(separate([wait], len(self.ready), self.joints), key=over.__getitem__)
+        return (m, kind or WRITTEN) if m >= 0 else (~m, kind or READ)

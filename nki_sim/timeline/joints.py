@@ -52,14 +52,19 @@ class Joints:
 
     def separate(self, waits: Sequence[int]) -> list[int]:
         """Returns waits for instructions, those of joints one by one."""
-        found, left = [], list(reversed(waits))
-        while left:
-            m = left.pop()
-            if m < self.first:
-                found.append(m)
-            else:
-                left += reversed(self.waits[m - self.first])
-        return found
+        return separate(waits, self.first, self.waits)
+
+
+def separate(waits: Sequence[int], first: int, joints: Sequence[Sequence[int]]) -> list[int]:
+    """Returns waits for instructions, those of joints from number ``first`` on one by one."""
+    found, left = [], list(reversed(waits))
+    while left:
+        m = left.pop()
+        if m < first:
+            found.append(m)
+        else:
+            left += reversed(joints[m - first])
+    return found
 
 
 class JointTimes:
@@ -71,17 +76,15 @@ class JointTimes:
         waiting: what was the last to wait for an instruction or joint, or -1.
         before: what had waited before it for the same one, or -1. Most instructions have to wait;
             so no list is made for each.
-        causes: for a joint that is over, the wait that was over last.
 
     The times of joints are noted in ``over``, where those of instructions are.
     """
 
     def __init__(self, first: int, waits: Sequence[Sequence[int]], over: list[float]) -> None:
         self._first, self._waits, self._over = first, waits, over
-        self._seen: dict[int, tuple[int, float, int]] = {}  # waits that are over, and the last one
+        self._seen: dict[int, tuple[int, float]] = {}  # how many waits are over, and when
         self.waiting = [-1] * (first + len(waits))
         self.before = [-1] * (first + len(waits))
-        self.causes: dict[int, int] = {}
 
     def block(self, one: int, m: int) -> list[int]:
         """Notes that ``one`` waits for m. Returns m if that is a joint to be looked at."""
@@ -93,16 +96,16 @@ class JointTimes:
     def look(self, joint: int) -> list[int]:
         """Looks at a joint until a wait has no time. Returns what can go on now."""
         over = self._over
-        place, latest, last = self._seen.pop(joint, (0, -1.0, -1))
+        place, latest = self._seen.pop(joint, (0, -1.0))
         for m in itertools.islice(self._waits[joint - self._first], place, None):
             time = over[m]
             if time < 0:
-                self._seen[joint] = place, latest, last
+                self._seen[joint] = place, latest
                 return self.block(joint, m)
             if time > latest:
-                latest, last = time, m
+                latest = time
             place += 1
-        over[joint], self.causes[joint] = latest, self.causes.get(last, last)
+        over[joint] = latest
         return self.waited_for(joint)
 
     def waited_for(self, m: int) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,7 +189,6 @@ class _Queue:
         waits: what has not been looked at of the waits of both.
         missing: the wait before these that had no time.
         ready: when the waits of the next instruction before these were over.
-        waits_for: the wait that was over then.
     """
 
     place: Place
@@ -199,7 +198,6 @@ class _Queue:
     waits: Iterator[int]
     missing: int | None = None
     ready: float = 0.0
-    waits_for: int | None = None
 
 
 class _Placing:
@@ -213,7 +211,6 @@ class _Placing:
         self.times = Times(count, len(joints))
         self.joints = JointTimes(count, joints, self.times.over)
         self.ready = [0.0] * count
-        self.waited: list[int | None] = [None] * count
         self.sections: list[list[Stream]] = []
 
     def run_section(self, cores: list[Core], section: tuple[Any, ...]) -> None:
@@ -236,13 +233,6 @@ class _Placing:
                 if over[last] > core.begin:
                     core.begin, core.after = over[last], last
 
-    def causes(
-        self, waits: Callable[[], dict[int, list[int]]], kinds: dict[int, list[tuple[int, str]]]
-    ) -> Causes:
-        """Returns what each instruction waited for, as far as the waits and their kinds tell."""
-        delays, joints = self.times.delays, self.joints.causes
-        return Causes(self.sections, self.ready, self.waited, delays, joints, waits, kinds)
-
     def _run(self, queues: list[_Queue]) -> None:
         """Places the instructions of queues.
 
@@ -251,7 +241,7 @@ class _Placing:
         the order of placing does not matter for them. A queue whose next instruction waits for one
         without a time is listed under that one.
         """
-        over, issues, began, waited = self.times.over, self._issues, self.ready, self.waited
+        over, issues, began = self.times.over, self._issues, self.ready
         joints, waiting, before = self.joints, self.joints.waiting, self.joints.before
         first_joint = len(issues)
         wanted, complete = self._marks
@@ -263,26 +253,24 @@ class _Placing:
                 coming += joints.look(number)
                 continue
             queue = queues[number]
-            n, free, ready, last = queue.next, queue.free, queue.ready, queue.waits_for
+            n, free, ready = queue.next, queue.free, queue.ready
             missing, queue.missing = queue.missing, None
             if missing is not None and over[missing] > ready:
-                ready, last = over[missing], missing
+                ready = over[missing]
             for m in queue.waits:
                 time = over[m]
                 if time > ready:
-                    ready, last = time, m
+                    ready = time
                 elif time < 0:
                     start = ready if ready > free else free
                     if m == complete:
                         began[n] = start
-                        if last is not None and ready >= free:
-                            waited[n] = last
                         free = queue.place(n, issues[n], start)
                         one = waiting[n]
                         while one >= 0:
                             coming.append(one)
                             one = before[one]
-                        n, ready, last = next(queue.behind, -1), 0.0, None
+                        n, ready = next(queue.behind, -1), 0.0
                         continue
                     if m == wanted:
                         heapq.heappush(heads, (start, number))
@@ -294,7 +282,7 @@ class _Placing:
                             before[number], waiting[m] = waiting[m], number
                         else:
                             coming += joints.block(number, m)
-                    queue.next, queue.free, queue.ready, queue.waits_for = n, free, ready, last
+                    queue.next, queue.free, queue.ready = n, free, ready
                     break
         if any(queue.missing is not None for queue in queues):
             raise circular()
@@ -350,7 +338,15 @@ class Reading:
             total_ns=last.begin,
             loops=[loop for core in cores for loop in core.loops],
             busy={name: max(own.busy[name] for own in engines) for name in ENGINES},
-            causes=placing.causes(self._waits, self.wait_kinds),
+            causes=Causes(
+                placing.sections,
+                placing.ready,
+                times.over,
+                times.delays,
+                self._waits,
+                self.wait_kinds,
+                self._joints,
+            ),
         )
 
     @property
