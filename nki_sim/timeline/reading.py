@@ -7,6 +7,7 @@ each other before and after each iteration of a loop on the device (`device_loop
 
 from __future__ import annotations
 
+import bisect
 import copy
 import heapq
 import itertools
@@ -134,14 +135,18 @@ class Core:
 
     def sections(self) -> list[Sequence[int] | DeviceLoop]:
         """The instructions, and loops where they begin and end, in order."""
-        first, marks = self._first, self._marks
-        order = [first + n for n in self._order] if first else self._order
+        order, first, position = self._order, self._first, 0
+        if any(max(order[:n], default=-1) >= n for n, _ in self._marks):
+            ends = sorted(n for n, _ in self._marks)
+            order = sorted(order, key=lambda n: bisect.bisect_right(ends, n))
         found: list[Sequence[int] | DeviceLoop] = []
-        position = first
-        for n, loop in marks:
-            found += [[m for m in order if position <= m < first + n], loop]
-            position = first + n
-        return [*found, [m for m in order if m >= position] if marks else order]
+        for n, loop in [*self._marks, (len(order), None)]:
+            part = order[position:n]
+            found.append([first + m for m in part] if first else part)
+            position = n
+            if loop is not None:
+                found.append(loop)
+        return found
 
     def starts_on(self, engines: Engines) -> None:
         """Puts the core before its first instruction, with engines that have not run."""
