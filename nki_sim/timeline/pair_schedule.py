@@ -45,7 +45,7 @@ def pair_reading(
         behind = core * split
         moved = _moved(one, behind, joints_behind[core]).__getitem__
         partners = {pair[core]: pair[1 - core] + (split - behind) for pair in meetings}
-        waits += _joined(one, partners, moved)
+        waits += _joined(one, partners, moved if core or one.joints else None)
         joints += [[*map(moved, found)] for found in one.joints]
         wait_kinds |= {behind + n: kinds for n, kinds in one.wait_kinds.items()}
         before |= {behind + n: moved(m) for n, m in _queued_before(one, partners)}
@@ -67,19 +67,23 @@ def _moved(ordered: Ordered, behind: int, joints_behind: int) -> list[int]:
 
 
 def _joined(
-    ordered: Ordered, partners: dict[int, int], moved: Callable[[int], int]
+    ordered: Ordered, partners: dict[int, int], moved: Callable[[int], int] | None
 ) -> Iterator[Iterable[int]]:
-    """Yields the waits of one core's instructions, and for waits for meetings the partners."""
+    """Yields the waits of one core's instructions, and for waits for meetings the partners.
+
+    Without ``moved`` the numbers of the core are those of the launch.
+    """
     met = {n: [m] for n, m in partners.items()} | {~n: [~m] for n, m in partners.items()}
     for joint, waits in enumerate(ordered.joints, len(ordered.issues)):
         if not met.keys().isdisjoint(waits):
             met[joint] = [other for m in waits for other in met.get(m, ())]
+    of_others = set(met).isdisjoint
     for waits in ordered.waits:
-        if met and not met.keys().isdisjoint(waits):
-            others = [other for m in waits for other in met.get(m, ())]
-            yield [*map(moved, waits), *others]
+        own = waits if moved is None else map(moved, waits)
+        if met and not of_others(waits):
+            yield [*own, *[other for m in waits for other in met.get(m, ())]]
         else:
-            yield map(moved, waits)
+            yield own
 
 
 def _queued_before(ordered: Ordered, meetings: Collection[int]) -> Iterator[tuple[int, int]]:

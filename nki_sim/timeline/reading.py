@@ -87,9 +87,10 @@ class Section:
         queues: dict[str, tuple[str, list[int], list[int]]] = {}
         for n in items:
             issue = issues[n]
-            if issue.queue not in queues:
-                queues[issue.queue] = issue.engine, [], []
-            _, own, stream = queues[issue.queue]
+            queue = queues.get(issue.queue)
+            if queue is None:
+                queue = queues[issue.queue] = issue.engine, [], []
+            _, own, stream = queue
             own.append(n)
             stream += waits[n]
             if issue in alone:
