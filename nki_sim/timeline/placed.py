@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_sim.hardware import NeuronCore
 
-if TYPE_CHECKING:
-    from .causes import Causes
+from . import waits
+from .causes import Causes
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,21 @@ class Placed:
 
     @property
     def why(self) -> list[str]:
-        """The reason for that wait, for `waits.why`."""
+        """The reason for that wait, which `wait` tells in full."""
         return self.causes.last_waits[1]
+
+    def wait(self, n: int) -> str:
+        """Returns one of ``waits.KINDS``, or "" if the instruction waited for no other."""
+        other, found = self.blame[n], self.why[n]
+        if other < 0:
+            return ""
+        if found == waits.QUEUE:
+            return waits.DMA_QUEUE if self.issues[n].engine == "dma" else waits.ENGINE
+        if found in waits.OF_OPERANDS:
+            meets = self.issues[other].instruction == "nisa.core_barrier"
+            if meets or (other < self.second_begin) != (n < self.second_begin):
+                return waits.BARRIER
+        return found
 
     @property
     def where(self) -> str:

@@ -20,7 +20,8 @@ def prices(issues: Collection[Issue], chip: NeuronCore) -> dict[Issue, Issue]:
         found[issue] = cache.get(issue)
         if found[issue] is None:
             found[issue] = priced(issue, chip)
-            cache.put(issue, found[issue])
+            if issue.signature is not None:  # other issues belong to one launch
+                cache.put(issue, found[issue])
     return found
 
 
