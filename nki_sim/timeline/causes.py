@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .joints import separate
 from .waits import LOOP, QUEUE, READ, WRITTEN, kind_at
 
 Stream = tuple[int, Sequence[int]]  # what ended before its first instruction, its instructions
@@ -54,24 +53,31 @@ class Causes:
     def last_waits(self) -> tuple[list[int], list[str]]:
         """The instruction that each one waited for last, or -1, and the reason."""
         blame, why = [-1] * len(self.ready), [""] * len(self.ready)
-        waits = self.waits()
+        waits, joints = self.waits(), self._of_joints()
         for before, items in itertools.chain.from_iterable(self.sections):
             kind = LOOP
             for n in items:
                 if n in self.delays:
                     blame[n], why[n] = self.delays[n]
                 else:
-                    found = self._operand(n, waits[n])
+                    found = self._operand(n, waits[n], joints)
                     blame[n], why[n] = (before, kind) if found is None else found
                 before, kind = n, QUEUE
         return blame, why
 
-    def _operand(self, n: int, waits: list[int]) -> tuple[int, str] | None:
+    def _of_joints(self) -> dict[int, int]:
+        """Returns for each joint the wait that was over last, the first one of several."""
+        found: dict[int, int] = {}
+        for joint, waits in enumerate(self.joints, len(self.ready)):
+            own = [found.get(m, m) for m in waits]
+            found[joint] = max(own, key=self.over.__getitem__)
+        return found
+
+    def _operand(self, n: int, waits: list[int], joints: dict[int, int]) -> tuple[int, str] | None:
         """Returns the wait that was over when the instruction could begin, or None."""
-        over = self.over
-        wait = max(waits, key=over.__getitem__, default=None)  # the first one of several
-        if wait is None or over[wait] != self.ready[n]:
+        wait = max(waits, key=self.over.__getitem__, default=None)  # the first one of several
+        if wait is None or self.over[wait] != self.ready[n]:
             return None
         kind = kind_at(waits.index(wait), self.kinds[n]) if n in self.kinds else ""
-        m = max(separate([wait], len(self.ready), self.joints), key=over.__getitem__)
+        m = joints.get(wait, wait)
         return (m, kind or WRITTEN) if m >= 0 else (~m, kind or READ)

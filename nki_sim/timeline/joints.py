@@ -52,19 +52,14 @@ class Joints:
 
     def separate(self, waits: Sequence[int]) -> list[int]:
         """Returns waits for instructions, those of joints one by one."""
-        return separate(waits, self.first, self.waits)
-
-
-def separate(waits: Sequence[int], first: int, joints: Sequence[Sequence[int]]) -> list[int]:
-    """Returns waits for instructions, those of joints from number ``first`` on one by one."""
-    found, left = [], list(reversed(waits))
-    while left:
-        m = left.pop()
-        if m < first:
-            found.append(m)
-        else:
-            left += reversed(joints[m - first])
-    return found
+        found, left = [], list(reversed(waits))
+        while left:
+            m = left.pop()
+            if m < self.first:
+                found.append(m)
+            else:
+                left += reversed(self.waits[m - self.first])
+        return found
 
 
 class JointTimes:
