@@ -15,36 +15,52 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
-from nki_sim.base.enums import MemoryRegion
-from nki_sim.instructions.device_loops import loops_of_tiles
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import Joint, Wait, separate
 
-from .engines import Engines, Place
-from .order_memory import Memory, Tile
+from .engines import Engines, Place, Times
+from .joints import JointTimes
+from .order_memory import OrderMemory, Tile
 from .order_waits import OrderWaits
 from .waits import REUSED, circular
-
-_UNKNOWN = -1.0
 
 
 @dataclass(slots=True, eq=False)
 class _Queue:
     """The instructions of a queue whose waits have all been placed.
 
-    ``ready`` has those that can start when the queue is free, as (place, instruction), and
-    ``later`` the others, as (time, place, instruction).
+    ``ready`` has the places of those that can start when the queue is free, and ``later`` those of
+    the others, as (time, place).
     """
 
-    place: Callable[[int, Issue, float], Place]  # runs an instruction on the queue's engine
+    number: int
+    place: Place  # runs an instruction on the queue's engine
     free: float
-    ready: list[tuple[int, int]] = field(default_factory=list)
-    later: list[tuple[float, int, int]] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)
+    later: list[tuple[float, int]] = field(default_factory=list)
+
+    def next_start(self) -> float:
+        """Returns when the queue can start its next instruction."""
+        if self.ready:
+            return self.free
+        if not self.later:
+            return math.inf
+        time = self.later[0][0]
+        return time if time > self.free else self.free
+
+    def take(self, start: float) -> int:
+        """Takes the first place of those that the queue can start at a time."""
+        ready, later = self.ready, self.later
+        if not ready:
+            place = heapq.heappop(later)[1]
+            if not later or later[0][0] > start:
+                return place
+            ready.append(place)
+        while later and later[0][0] <= start:
+            heapq.heappush(ready, heapq.heappop(later)[1])
+        return heapq.heappop(ready)
 
 
 class CompilerOrder:
@@ -62,171 +78,161 @@ class CompilerOrder:
         self.order: list[int] = []
         count = len(self.issues)
         # The instructions in program order, those between the marks of loops by themselves.
-        self._by_place: Sequence[int] = range(count)
-        self._places: Sequence[int] = range(count)
+        self._by_place = self._places = list(range(count))
         if session.order is not None:
             ends = sorted(n for n, _ in session.loop_marks)
             self._by_place = sorted(session.order, key=lambda n: bisect.bisect_right(ends, n))
             self._places = sorted(range(count), key=self._by_place.__getitem__)
         self.found = OrderWaits(session, self._places)
-        self._over = [_UNKNOWN] * (2 * count)
-        for joint in self.found.joints:
-            joint.begin(self._over)
-        self._add_tiles(session)
+        joints = self.found.joints
+        times = Times(count, len(joints.waits))
+        self._over = times.over
+        self._joints = JointTimes(count, joints.waits, times.over)
+        self._memory = OrderMemory(session, self._places, self._by_place, times.over)
         self._engines = Engines(session.chip, session.banks)
-        self._head = 0  # the place in program order of the first instruction that has not run
-        # Instructions and joints that wait for an instruction without a time, and for a joint.
-        self._blocked: dict[int, list[Any]] = {}
-        self._watchers: dict[Joint, list[Any]] = {}
-        self._has_joints = bool(self.found.joints)
+        self._engines.prepare(self.found.issues, times)
+        # The in-order streams, or "" for what may end before an earlier instruction of its stream.
+        self._streams = {
+            one: "" if one.engine == "dma" or one.may_overtake else one.queue
+            for issue in self.found.issues
+            for one in (issue, issue.on_scalar)
+            if one is not None
+        }
         self._choices: dict[int, float] = {}  # instructions of two engines: when they can start
         self._taken: dict[int, _Queue] = {}  # the queue that runs one of them
         begin, first = 0.0, 0
         for end in (*[n for n, _ in session.loop_marks], count):
             if end > first:
                 begin, first = self._run(first, end, begin), end
-            self._end_loop(end)
+            for tile in self._memory.left_by_loop(end):
+                tile.memory.release(tile, self._ends(tile))
         self.end_ns = begin
         if self._choices:
             self._wait_across_engines()
 
-    def _add_tiles(self, session: LaunchState) -> None:
-        """Notes the tiles of each instruction, where a memory is too small for all tiles."""
-        sizes = session.partition_bytes
-        holders = loops_of_tiles(session)
-        held: dict[MemoryRegion, list[Tile]] = {memory: [] for memory in sizes}
-        for storage in session.storages:
-            if storage.buffer in held and storage.accesses:
-                loops = holders.get(storage, [])
-                tile = Tile(storage.held_bytes, storage.users(), self._places, loops)
-                held[storage.buffer].append(tile)
-        self._memories: list[Memory] = []
-        self._kept: list[Tile] = []  # tiles without users that a loop on the device holds
-        self._tiles: list[tuple[Tile, ...]] = [()] * len(self.issues)
-        for buffer, tiles in held.items():
-            memory = Memory(tiles, len(self.issues), sizes[buffer])
-            if not memory.is_ample:
-                self._memories.append(memory)
-                for tile in tiles:
-                    for n in tile.users:
-                        self._tiles[n] = (*self._tiles[n], tile)
-
     def _run(self, first: int, end: int, begin: float) -> float:
         """Orders the instructions from ``first`` to ``end``, and returns when the last one ends."""
-        self._begin = first
-        queues = self._new_queues(first, end, begin)
-        for n in range(first, end):
-            self._consider(n)
-        over, issues, choices, blocked = self._over, self.issues, self._choices, self._blocked
-        latest, left = begin, end - first
-        while left:
-            start, queue = _earliest(queues)
-            if not queue.ready:
+        self._add_queues(first, end, begin)
+        self._memory.begin = first
+        self._consider(self._unblocked(first, end))
+        soon, over, issues, order = self._soon, self._over, self.issues, self.order
+        waiting, by_place, memory = self._joints.waiting, self._by_place, self._memory
+        tiles, choices = memory.tiles, self._choices
+        while len(order) < end:
+            start = min(soon)
+            if start == math.inf:
                 raise circular()
-            _, n = heapq.heappop(queue.ready)
+            number = soon.index(start)
+            queue = self._queues[number]
+            n = by_place[queue.take(start)]
             queue.free = start  # nothing can start there before
             if n in choices:
+                soon[number] = queue.next_start()
                 if over[n] >= 0:  # the other queue has run it
                     continue
                 queue, start = self._choose(n)
-            tiles = self._tiles[n]
-            new = [tile for tile in tiles if not tile.is_allocated]
-            if new and not self._allocate(n, new, start, queue):
+            for tile in tiles[n]:
+                if not tile.is_allocated:
+                    can_run = self._allocate(n, start, queue)
+                    break
+            else:
+                can_run = True
+            if not can_run:
+                soon[queue.number] = queue.next_start()
                 continue
-            _, over[~n], over[n], queue.free, _, _ = queue.place(n, issues[n], start)
-            if over[n] > latest:
-                latest = over[n]
-            self.order.append(n)
-            left -= 1
-            if n in blocked:
-                for one in blocked.pop(n):
-                    if type(one) is Joint:
-                        self._look(one)
-                    else:
-                        self._consider(one)
-            if self._memories:
-                self._leave(tiles)
-        return latest
+            queue.free = queue.place(n, issues[n], start)
+            order.append(n)
+            if waiting[n] >= 0:
+                self._consider(self._joints.waited_for(n))
+            soon[queue.number] = queue.next_start()
+            for tile in tiles[n]:
+                tile.left -= 1
+                if not tile.left and not memory.is_held(tile):
+                    tile.memory.release(tile, self._ends(tile))
+            if memory.parked:
+                self._try_again()
+        return max(begin, max(over[first:end]))
 
-    def _new_queues(self, first: int, end: int, begin: float) -> list[_Queue]:
-        """Returns the queues of instructions, which are free at ``begin``."""
+    def _add_queues(self, first: int, end: int, begin: float) -> None:
+        """Makes the queues of instructions, which are free at ``begin``."""
+        self._queues: list[_Queue] = []
         self._queue_of: dict[str, _Queue] = {}
-        for issue in self.issues[first:end]:
+        for issue in dict.fromkeys(self.issues[first:end]):
             for one in (issue, issue.on_scalar):
                 if one is not None and one.queue not in self._queue_of:
-                    place = self._engines.placer(one.engine)
-                    self._queue_of[one.queue] = _Queue(place, begin)
-        return list(self._queue_of.values())
+                    queue = _Queue(len(self._queues), self._engines.placer(one.engine), begin)
+                    self._queue_of[one.queue] = queue
+                    self._queues.append(queue)
+        self._soon = [math.inf] * len(self._queues)  # when each can start its next instruction
 
-    def _consider(self, n: int) -> None:
-        """Gives an instruction to its queue if all that it waits for has run."""
-        ready = self._over_at(n, self.found.waits[n])
-        if ready < 0:
-            return
-        issue = self.issues[n]
-        if n in self.found.follows:
-            free = self._over_at(n, self.found.follows[n])
-            if free < 0:
-                return
-            if issue.engine != "tensor":  # which loads the next operand while a pass runs
-                ready = max(ready, free)
-        if issue.on_scalar is not None:
-            self._choices[n] = ready
-            self._give(n, self._queue_of[issue.on_scalar.queue], ready)
-        self._give(n, self._queue_of[issue.queue], ready)
+    def _unblocked(self, first: int, end: int) -> list[int]:
+        """Lists instructions under a wait. Returns those whose wait has a time, and joints."""
+        over, waits, follows = self._over, self.found.waits, self.found.follows
+        waiting, before, first_joint = self._joints.waiting, self._joints.before, len(waits)
+        found = []
+        for n in range(first, end):
+            own = follows.get(n) or waits[n]
+            if not own or over[own[-1]] >= 0:
+                found.append(n)
+                continue
+            m = own[-1] if own[-1] >= 0 else ~own[-1]
+            if m < first_joint:
+                before[n], waiting[m] = waiting[m], n
+            else:
+                found += self._joints.block(n, m)
+        return found
 
-    def _over_at(self, n: int, waits: list[Any]) -> float:
-        """Returns when waits of an instruction are over, or -1 if it is blocked until one runs."""
-        over, has_joints, ready = self._over, self._has_joints, 0.0
-        for m in reversed(waits):  # most often the last one is over last
-            if has_joints and type(m) is Joint and not m.is_over:
-                if self._watch(m, n):
-                    self._look(m)
-                return _UNKNOWN
-            time = over[m]
-            if time < 0:
-                self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
-                return _UNKNOWN
-            if time > ready:
-                ready = time
-        return ready
+    def _consider(self, ones: list[int]) -> None:
+        """Gives instructions to their queues if all that they wait for has run.
 
-    def _watch(self, wait: Wait, one: Wait) -> bool:
-        """Notes what waits for an instruction, or for a joint that nothing has waited for before.
-
-        Returns whether the wait is such a joint, which then has to be looked at.
+        The others are listed under a wait without a time. Looks at joints, too.
         """
-        if not isinstance(wait, Joint):
-            self._blocked.setdefault(wait if wait >= 0 else ~wait, []).append(one)
-            return False
-        is_new = wait not in self._watchers
-        self._watchers.setdefault(wait, []).append(one)
-        return is_new
-
-    def _look(self, joint: Joint) -> None:
-        """Finds what a joint still lacks. If that is nothing, its instructions go on.
-
-        Each joint looks for itself, so that an instruction more costs no look at all its waits.
-        """
-        joints: list[Joint] = [joint]
-        while joints:
-            joint = joints.pop()
-            missing = joint.missing()
-            if missing is None:
-                for one in self._watchers.pop(joint, ()):
-                    if type(one) is Joint:
-                        joints.append(one)
-                    else:
-                        self._consider(one)
-            elif self._watch(missing, joint):
-                joints.append(cast(Joint, missing))
+        over, issues, waits, follows = self._over, self.issues, self.found.waits, self.found.follows
+        waiting, before, first_joint = self._joints.waiting, self._joints.before, len(issues)
+        queue_of = self._queue_of
+        while ones:
+            n = ones.pop()
+            if n >= first_joint:
+                ones += self._joints.look(n)
+                continue
+            ready, issue = 0.0, issues[n]
+            for m in follows.get(n, ()):
+                time = over[m]
+                if time < 0:
+                    break
+                if time > ready:
+                    ready = time
+            else:
+                if issue.engine == "tensor":  # it loads the next operand while a pass runs
+                    ready = 0.0
+                for m in reversed(waits[n]):  # most often the last one is over last
+                    time = over[m]
+                    if time < 0:
+                        break
+                    if time > ready:
+                        ready = time
+                else:
+                    if issue.on_scalar is not None:
+                        self._choices[n] = ready
+                        self._give(n, queue_of[issue.on_scalar.queue], ready)
+                    self._give(n, queue_of[issue.queue], ready)
+                    continue
+            if m < 0:
+                m = ~m
+            if m < first_joint:
+                before[n], waiting[m] = waiting[m], n
+            else:
+                ones += self._joints.block(n, m)
 
     def _give(self, n: int, queue: _Queue, ready: float) -> None:
         """Adds an instruction to a queue, which can start it at ``ready``."""
         if ready <= queue.free:
-            heapq.heappush(queue.ready, (self._places[n], n))
+            heapq.heappush(queue.ready, self._places[n])
+            self._soon[queue.number] = queue.free
         else:
-            heapq.heappush(queue.later, (ready, self._places[n], n))
+            heapq.heappush(queue.later, (ready, self._places[n]))
+            if ready < self._soon[queue.number]:
+                self._soon[queue.number] = ready
 
     def _choose(self, n: int) -> tuple[_Queue, float]:
         """Returns the queue that ends an instruction of two engines first, and its start there."""
@@ -243,98 +249,50 @@ class CompilerOrder:
         self._taken[n] = vector
         return vector, starts[0]
 
-    def _allocate(self, n: int, new: list[Tile], start: float, queue: _Queue) -> bool:
+    def _allocate(self, n: int, start: float, queue: _Queue) -> bool:
         """Allocates new tiles of an instruction, and returns whether it can run at ``start``.
 
         Otherwise the instruction waits for room, or until the last users of its memory have ended.
         """
-        head, place = self._head, self._places[n]
-        for memory in self._memories:
-            tiles = [tile for tile in new if tile.memory is memory]
-            if not tiles:
-                continue
-            is_behind = memory.parked and memory.parked[0][0] < place
-            size, first = sum([tile.size for tile in tiles]), max([tile.first for tile in tiles])
-            if is_behind or not memory.has_room(size, head, first):
-                heapq.heappush(memory.parked, (place, n))
-                return False
-        users: list[Any] = []
-        for tile in new:
-            tile.is_allocated = True
-            users += tile.memory.take(tile, head)
+        users = self._memory.allocate(n)
+        if users is None:
+            return False
         if not users:
             return True
         self.found.add(n, users, REUSED)
-        ready = max([self._over[m] for m in users])
+        over = self._over
+        ready = max([over[m] for m in users])
         if ready <= start:
             return True
         if n in self._choices:
             self._choices[n] = max(self._choices[n], ready)
-        heapq.heappush(queue.later, (ready, place, n))
+        heapq.heappush(queue.later, (ready, self._places[n]))
         return False
 
-    def _leave(self, tiles: tuple[Tile, ...]) -> None:
-        """Frees tiles whose last user has run, and tries again what waits for memory."""
-        for tile in tiles:
-            tile.left -= 1
-            if not tile.left:
-                if tile.kept_until > self._begin:
-                    self._kept.append(tile)
-                else:
-                    tile.memory.release(tile, self._ends(tile))
-        over, by_place, head = self._over, self._by_place, self._head
-        while head < len(by_place) and over[by_place[head]] >= 0:
-            head += 1
-        self._head = head
-        for memory in self._memories:
-            while memory.parked and head > memory.full_until:
-                place, n = heapq.heappop(memory.parked)
-                if over[n] < 0:  # else its other queue has run it
-                    queue = self._taken.get(n) or self._queue_of[self.issues[n].queue]
-                    heapq.heappush(queue.ready, (place, n))
-                    break
+    def _try_again(self) -> None:
+        """Gives instructions to their queues that may get memory now."""
+        for place in self._memory.with_room():
+            m = self._by_place[place]
+            queue = self._taken.get(m) or self._queue_of[self.issues[m].queue]
+            heapq.heappush(queue.ready, place)
+            self._soon[queue.number] = queue.free
 
-    def _end_loop(self, end: int) -> None:
-        for tile in [tile for tile in self._kept if tile.last < end]:
-            self._kept.remove(tile)
-            tile.memory.release(tile, self._ends(tile))
-
-    def _ends(self, tile: Tile) -> list[Any]:
+    def _ends(self, tile: Tile) -> list[int]:
         """Returns waits for the ends of a tile's users: of in-order streams the last one each."""
-        last: dict[Any, int] = {}
-        for n in sorted(tile.users, key=self._over.__getitem__):
-            issue = self.issues[n]
-            last[n if issue.engine == "dma" or issue.may_overtake else issue.queue] = n
-        return self.found.joined([~n for n in last.values()], self._over)
+        last: dict[int | str, int] = {}
+        over, issues, streams = self._over, self.issues, self._streams
+        for n in sorted(tile.users, key=over.__getitem__):
+            last[streams[issues[n]] or n] = n
+        waits = [~n for n in last.values()]
+        found = self.found.joints.joined(waits)
+        if found is not waits:
+            over.insert(found[0], max([over[m] for m in waits]))
+        return found
 
     def _wait_across_engines(self) -> None:
         """Adds waits where an instruction has left the stream that it had to follow."""
+        issues, separate = self.issues, self.found.joints.separate
         for n, follows in self.found.follows.items():
-            queue = self.issues[n].queue
-            found = [m for m in separate(follows) if self.issues[~m].queue != queue]
+            found = [m for m in separate(follows) if issues[~m].queue != issues[n].queue]
             if found:
                 self.found.add(n, found)
-
-
-def _earliest(queues: list[_Queue]) -> tuple[float, _Queue]:
-    """Returns the queue that starts its next instruction first, and the time of that start.
-
-    The instructions that the queue can start then are ready.
-    """
-    start, found = math.inf, queues[0]
-    for queue in queues:
-        if queue.ready:
-            time = queue.free
-        elif queue.later:
-            time = queue.later[0][0]
-            if queue.free > time:
-                time = queue.free
-        else:
-            continue
-        if time < start:
-            start, found = time, queue
-    later = found.later
-    while later and later[0][0] <= start:
-        _, place, n = heapq.heappop(later)
-        heapq.heappush(found.ready, (place, n))
-    return start, found

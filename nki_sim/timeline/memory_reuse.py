@@ -12,7 +12,7 @@ from collections import deque
 from typing import Any
 
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import FEW, Joint, Wait
+from nki_sim.rules.accesses import FEW, Joint
 
 from .waits import REUSED
 
@@ -21,11 +21,11 @@ class FreeMemory:
     """Pieces of free memory, each with waits for the last users of what was there before."""
 
     def __init__(self, size: int) -> None:
-        self._pieces: deque[tuple[int, list[Any]]] = deque([(size, [])])
+        self._pieces: deque[tuple[int, list[int]]] = deque([(size, [])])
 
-    def take(self, size: int) -> list[Any]:
+    def take(self, size: int) -> list[int]:
         """Takes bytes, and returns waits for their last users."""
-        waits: list[Any] = []
+        waits: list[int] = []
         while size > 0 and self._pieces:
             available, users = self._pieces.popleft()
             waits += users
@@ -34,16 +34,20 @@ class FreeMemory:
             size -= available
         return waits
 
-    def release(self, size: int, waits: list[Wait]) -> None:
+    def release(self, size: int, waits: list[int]) -> None:
         """Frees bytes, which the next user may overwrite when the waits are over."""
         self._pieces.append((size, waits))
 
 
-def add_memory_waits(session: LaunchState) -> None:
-    """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
+def add_memory_waits(
+    session: LaunchState, waits: list[list[int]], kinds: dict[int, list[tuple[int, str]]]
+) -> None:
+    """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses.
+
+    The lists of an instruction's waits and of their kinds stay as they are: others replace them.
+    """
     sizes = session.partition_bytes
     memories = {memory: FreeMemory(size) for memory, size in sizes.items()}
-    trace = session.recorded()
     for n, change, storage in session.lifetimes:
         if not storage.last_users:  # used in later iterations of a loop only
             continue
@@ -51,8 +55,8 @@ def add_memory_waits(session: LaunchState) -> None:
         if change == 2:
             memory.release(size, [~m for m in storage.last_users.values()])
         elif found := memory.take(size):
-            session.note_waits(n, trace[n][1], REUSED)
-            trace[n][1].extend(found)
+            kinds[n] = [*kinds.get(n, ()), (len(waits[n]), REUSED)]
+            waits[n] = [*waits[n], *found]
 
 
 def add_address_waits(session: LaunchState) -> None:

@@ -11,12 +11,12 @@ In program order an instruction follows the instructions before it in its stream
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nki_sim.base.enums import ON_CHIP
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import FEW, Joint, Wait
+
+from .joints import Joints
 
 
 class OrderWaits:
@@ -29,14 +29,20 @@ class OrderWaits:
         follows: for an instruction the waits that are over if its stream keeps that order.
         kinds: of an instruction the kinds of its waits, as in a session.
         joints: the waits that instructions share.
+        issues: the different issues of the instructions.
     """
 
     def __init__(self, session: LaunchState, places: Sequence[int]) -> None:
-        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.recorded()]
-        self.follows: dict[int, list[Any]] = {}
+        self.joints = Joints(session)
+        # Lists of the session, which stay as they are.
+        self.waits = self.joints.numbered([waits for _, waits, _ in session.recorded()])
+        self.follows: dict[int, list[int]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
-        self.joints: list[Joint] = [one for storage in session.storages for one in storage.joints]
         self._issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
+        self.issues = set(self._issues)
+        # "" stands for DMA, which has no order.
+        streams = {one: "" if one.engine == "dma" else one.queue for one in self.issues}
+        self._streams = [streams[issue] for issue in self._issues]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
                 if storage.is_tracked_whole:
@@ -48,17 +54,16 @@ class OrderWaits:
                     self._keep_streams(sorted(storage.users(), key=places.__getitem__))
         self._keep_states_and_meetings(session.order or range(len(self._issues)))
 
-    def add(self, n: int, waits: Sequence[Wait], kind: str = "") -> None:
+    def add(self, n: int, waits: Sequence[int], kind: str = "") -> None:
         """Makes instruction ``n`` wait, for data if there is no kind."""
         if kind or n in self.kinds:
             self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
-        self.waits[n] += waits
+        self.waits[n] = [*self.waits[n], *waits]
 
     def _keep_states_and_meetings(self, order: Sequence[int]) -> None:
         """Adds waits of instructions that use an engine's state or meet the other program."""
-        kinds = set(self._issues)
-        meets = any(issue.meets is not None for issue in kinds)
-        if not meets and not any(issue.uses_state for issue in kinds):
+        meets = any(issue.meets is not None for issue in self.issues)
+        if not meets and not any(issue.uses_state for issue in self.issues):
             return
         last: dict[str, int] = {}  # the last such instruction of a queue
         met: dict[str, int] = {}
@@ -77,13 +82,16 @@ class OrderWaits:
                 self._follow(n, [~met[queue]])
             since.setdefault(queue, []).append(n)
             if issue.meets is not None:
-                self._follow(n, self.joined([~m for m in since[queue] if m != n]))
+                self._follow(n, self.joints.joined([~m for m in since[queue] if m != n]))
                 if last_met >= 0:
                     self._follow(n, [~last_met])
                 met[queue], since[queue], last_met = n, [], n
 
-    def _follow(self, n: int, waits: list[Wait]) -> None:
-        self.follows.setdefault(n, []).extend(waits)
+    def _follow(self, n: int, waits: list[int]) -> None:
+        if n in self.follows:
+            self.follows[n] += waits
+        else:
+            self.follows[n] = [*waits]
 
     def _add_waits_of(self, accesses: list[int]) -> None:
         """Adds the waits of writes of a tile; see ``Storage.accesses``.
@@ -92,9 +100,9 @@ class OrderWaits:
         write comes after all that was before these reads.
         """
         readers: list[int] = []
-        before: dict[str, list[Any]] = {}
+        before: dict[str, list[int]] = {}
         written: dict[str, int] = {}
-        last = -1
+        last, streams = -1, self._streams
         for access in accesses:
             if access >= 0:
                 readers.append(access)
@@ -103,8 +111,8 @@ class OrderWaits:
             if n == last:  # it writes two parts of the tile
                 continue
             last = n
-            stream = self._stream(n)
-            others = [m for m in readers if m != n]
+            stream = streams[n]
+            others = readers and [m for m in readers if m != n]
             if others:
                 before = self._by_stream(others)
             for other, found in before.items():
@@ -116,38 +124,28 @@ class OrderWaits:
                 self._follow(n, [~written[stream]])
             if readers:
                 written = {}
-            if len(others) < len(readers):  # later writes wait for this read, too
-                before = {stream: [~n]}
+                if len(others) < len(readers):  # later writes wait for this read, too
+                    before = {stream: [~n]}
+                readers = []
             if stream:
                 written[stream] = n
-            readers = []
-
-    def _stream(self, n: int) -> str:
-        # "" stands for DMA, which has no order.
-        issue = self._issues[n]
-        return "" if issue.engine == "dma" else issue.queue
 
     def _keep_streams(self, users: list[int]) -> None:
         """Keeps each stream's order in a tile whose parts are tracked by themselves."""
         last: dict[str, int] = {}
         for n in users:
-            if stream := self._stream(n):
+            if stream := self._streams[n]:
                 if stream in last:
                     self._follow(n, [~last[stream]])
                 last[stream] = n
 
-    def _by_stream(self, readers: list[int]) -> dict[str, list[Any]]:
+    def _by_stream(self, readers: list[int]) -> dict[str, list[int]]:
         """Returns waits for the ends of instructions by their stream."""
         found: dict[str, list[int]] = {}
         for m in readers:
-            found.setdefault(self._stream(m), []).append(~m)
-        return {stream: self.joined(waits) for stream, waits in found.items()}
-
-    def joined(self, waits: list[int], times: list[float] | None = None) -> list[Any]:
-        """Returns waits, or a joint of them if they are many; ``times`` are those it looks at."""
-        if len(waits) <= FEW:
-            return waits
-        joint = Joint(None, waits)
-        joint.begin(times or [])
-        self.joints.append(joint)
-        return [joint]
+            stream = self._streams[m]
+            if stream in found:
+                found[stream].append(~m)
+            else:
+                found[stream] = [~m]
+        return {stream: self.joints.joined(waits) for stream, waits in found.items()}

@@ -7,15 +7,14 @@ cores share the bandwidth of one HBM stack.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.rules.accesses import separate
 
-from .engines import Engines, Place
+from .engines import Engines
 from .reading import Core, Ordered, Reading
 
 Meetings = Sequence[tuple[int, int]]  # the two instructions of each core_barrier and sendrecv
@@ -33,66 +32,69 @@ def pair_reading(
 ) -> Reading:
     """Returns the instructions of both cores as one reading.
 
-    Instruction n of the second core has the number of the first core's instructions + n.
+    Instruction n of the second core has the number of the first core's instructions + n. Both
+    instructions of a meeting wait for the waits of either, others for both.
     """
-    one, other = ordered
-    split = len(one.issues)
-    waits, wait_kinds = _separated(one)
-    others, later = _separated(other)
-    waits += [[m + split if m >= 0 else m - split for m in found] for found in others]
-    wait_kinds |= {split + n: kinds for n, kinds in later.items()}
-    issues = one.issues + other.issues
-    orders: list[Sequence[int]] = [one.order, [split + n for n in other.order]]
-    _join([(a, split + b) for a, b in meetings], orders, issues, waits, wait_kinds)
-    first, second = sessions
-    cores = [Core(first, 0, one.order), Core(second, split, other.order)]
-    return Reading(issues, waits, cores, [], wait_kinds)
-
-
-def _separated(ordered: Ordered) -> tuple[list[Any], dict[int, list[tuple[int, str]]]]:
-    """Returns the waits of one core without joints, and the kinds of its waits."""
-    separated, wait_kinds = [], dict(ordered.wait_kinds)
-    for n, waits in enumerate(ordered.waits):
-        found = separate(waits)
-        if found is not waits and n in wait_kinds:
-            kinds = wait_kinds[n]
-            wait_kinds[n] = [(len(separate(waits[:first])), kind) for first, kind in kinds]
-        separated.append(list(found))
-    return separated, wait_kinds
-
-
-def _join(
-    meetings: Meetings,
-    orders: list[Sequence[int]],
-    issues: list[Issue],
-    waits: list[list[int]],
-    wait_kinds: dict[int, list[tuple[int, str]]],
-) -> None:
-    """Makes both instructions of a meeting wait for the waits of either, others for both."""
-    if not meetings:
-        return
-    partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
-    for found in waits:
-        for m in list(found):
-            other = partner.get(m if m >= 0 else ~m)
-            if other is not None:
-                found.append(other if m >= 0 else ~other)
-    before = {n: m for order in orders for n, m in _queued_before(order, partner, issues)}
+    split, later = [len(one.issues) for one in ordered]
+    joints_behind = later, split + len(ordered[0].joints)
+    waits: list[Iterable[int]] = []
+    joints: list[list[int]] = []
+    wait_kinds: dict[int, list[tuple[int, str]]] = {}
+    before: dict[int, int] = {}
+    for core, one in enumerate(ordered):
+        behind = core * split
+        moved = _moved(one, behind, joints_behind[core]).__getitem__
+        partners = {pair[core]: pair[1 - core] + (split - behind) for pair in meetings}
+        waits += _joined(one, partners, moved if core or one.joints else None)
+        joints += [[*map(moved, found)] for found in one.joints]
+        wait_kinds |= {behind + n: kinds for n, kinds in one.wait_kinds.items()}
+        before |= {behind + n: moved(m) for n, m in _queued_before(one, partners)}
     for a, b in meetings:
-        both = waits[a] + waits[b] + [before[n] for n in (a, b) if n in before]
-        waits[a][:] = waits[b][:] = both
-        wait_kinds[a] = wait_kinds[b] = []
+        both = a, split + b
+        found = [m for n in both for m in waits[n]] + [before[n] for n in both if n in before]
+        for n in both:
+            waits[n], wait_kinds[n] = found, []
+    issues = ordered[0].issues + ordered[1].issues
+    cores = [Core(one, n * split, ordered[n].order) for n, one in enumerate(sessions)]
+    return Reading(issues, waits, cores, joints, wait_kinds)
 
 
-def _queued_before(order: Sequence[int], partner: dict[int, int], issues: list[Issue]) -> Any:
+def _moved(ordered: Ordered, behind: int, joints_behind: int) -> list[int]:
+    """Returns the waits of a launch in the place of those of one core."""
+    count = len(ordered.issues)
+    joints = range(count + joints_behind, count + joints_behind + len(ordered.joints))
+    return [*range(behind, behind + count), *joints, *range(-count - behind, -behind)]
+
+
+def _joined(
+    ordered: Ordered, partners: dict[int, int], moved: Callable[[int], int] | None
+) -> Iterator[Iterable[int]]:
+    """Yields the waits of one core's instructions, and for waits for meetings the partners.
+
+    Without ``moved`` the numbers of the core are those of the launch.
+    """
+    met = {n: [m] for n, m in partners.items()} | {~n: [~m] for n, m in partners.items()}
+    for joint, waits in enumerate(ordered.joints, len(ordered.issues)):
+        if not met.keys().isdisjoint(waits):
+            met[joint] = [other for m in waits for other in met.get(m, ())]
+    of_others = set(met).isdisjoint
+    for waits in ordered.waits:
+        own = waits if moved is None else map(moved, waits)
+        if met and not of_others(waits):
+            yield [*own, *[other for m in waits for other in met.get(m, ())]]
+        else:
+            yield own
+
+
+def _queued_before(ordered: Ordered, meetings: Collection[int]) -> Iterator[tuple[int, int]]:
     """Yields (meeting, the instruction before it in its queue, as a wait)."""
-    last: dict[str, int] = {}
-    for n in order:
-        issue = issues[n]
-        if n in partner and issue.queue in last:
-            m = last[issue.queue]
-            yield n, m if issue.engine == "dma" else ~m
-        last[issue.queue] = n
+    order, issues = ordered.order, ordered.issues
+    for place, n in enumerate(order):
+        if n in meetings:
+            queue = issues[n].queue
+            before = (m for m in reversed(order[:place]) if issues[m].queue == queue)
+            for m in itertools.islice(before, 1):
+                yield n, m if issues[n].engine == "dma" else ~m
 
 
 class SharedHbm:
@@ -129,20 +131,17 @@ class _Engines(Engines):
         super().__init__(chip, banks)
         self._hbm = hbm
 
-    def _transfer(self, n: int, issue: Issue, start: float) -> Place:
+    def _transfer(self, n: int, issue: Issue, start: float) -> float:
         """Runs a transfer, which HBM may delay. A sendrecv is also a barrier [isa sendrecv]."""
         if issue.meets is not None:
             start += self.chip.core_barrier_ns
-        start, finish, done, free, held_by, why = super()._transfer(n, issue, start)
-        if not issue.hbm_bytes:
-            return start, finish, done, free, held_by, why
-        alone = max(*issue.dma_ns, issue.dma_shared_ns)
-        late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
-        if late > 0:
-            self._dma_shared += late
-            self._dma_shared_busy += late
-            for engine, cost in enumerate(issue.dma_ns):
-                if cost:
-                    self._dma_free[engine] += late
-                    self._dma_busy[engine] += late
-        return start, finish + late, done + late, free, held_by, why
+        free = super()._transfer(n, issue, start)
+        if issue.hbm_bytes:
+            finish = self._over[~n]
+            alone = max(*issue.dma_ns, issue.dma_shared_ns)
+            late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
+            if late > 0:
+                self._dma.delay(issue, late)
+                self._over[n] += late
+                self._over[~n] += late
+        return free

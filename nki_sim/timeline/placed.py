@@ -7,6 +7,9 @@ from typing import Any
 
 from nki_sim.hardware import NeuronCore
 
+from . import waits
+from .causes import Causes
+
 
 @dataclass(frozen=True)
 class LoopRun:
@@ -46,13 +49,11 @@ class Placed:
         issues: the instructions.
         times: how often each instruction runs.
         start, end: when it begins, and when it ends on its engine.
-        sequence: the instructions as engines took them, first to last.
-        blame: the instruction that each one waited for last, or -1.
-        why: the reason for that wait, for `waits.why`.
         last: the instruction that ends last, or -1.
         total_ns: the time of the launch.
         loops: the loops on the device.
         busy: for each engine, how long it is busy.
+        causes: what each instruction waited for.
     """
 
     chip: NeuronCore
@@ -62,13 +63,39 @@ class Placed:
     times: list[int]
     start: list[float]
     end: list[float]
-    sequence: list[int]
-    blame: list[int]
-    why: list[str]
     last: int
     total_ns: float
     loops: list[LoopRun]
     busy: dict[str, float]
+    causes: Causes
+
+    @property
+    def sequence(self) -> list[int]:
+        """The instructions as engines took them, first to last."""
+        return self.causes.sequence
+
+    @property
+    def blame(self) -> list[int]:
+        """The instruction that each one waited for last, or -1."""
+        return self.causes.last_waits[0]
+
+    @property
+    def why(self) -> list[str]:
+        """The reason for that wait, which `wait` tells in full."""
+        return self.causes.last_waits[1]
+
+    def wait(self, n: int) -> str:
+        """Returns one of ``waits.KINDS``, or "" if the instruction waited for no other."""
+        other, found = self.blame[n], self.why[n]
+        if other < 0:
+            return ""
+        if found == waits.QUEUE:
+            return waits.DMA_QUEUE if self.issues[n].engine == "dma" else waits.ENGINE
+        if found in waits.OF_OPERANDS:
+            meets = self.issues[other].instruction == "nisa.core_barrier"
+            if meets or (other < self.second_begin) != (n < self.second_begin):
+                return waits.BARRIER
+        return found
 
     @property
     def where(self) -> str:

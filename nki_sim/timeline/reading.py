@@ -7,28 +7,27 @@ each other before and after each iteration of a loop on the device (`device_loop
 
 from __future__ import annotations
 
+import bisect
 import copy
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from operator import index
-from threading import Lock
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.device_loops import DeviceLoop
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState
-from nki_sim.instructions.work import priced
-from nki_sim.rules.accesses import Joint, Wait
 
+from .causes import Causes, Stream
 from .compiler_order import CompilerOrder
-from .engines import ENGINES, Engines, Place
+from .engines import ENGINES, Engines, Place, Times, is_alone
+from .joints import Joints, JointTimes
 from .memory_reuse import add_memory_waits
 from .placed import LoopRun, Placed
-from .waits import LOOP, QUEUE, READ, WRITTEN, circular, kind_at
+from .prices import prices
+from .waits import circular
 
 
 @dataclass
@@ -36,9 +35,9 @@ class Ordered:
     """The instructions of one core in one order; of an instruction the waits, and their kinds."""
 
     issues: list[Issue]
-    waits: list[list[Any]]
+    waits: list[list[int]]
     order: Sequence[int]
-    joints: list[Joint]
+    joints: list[list[int]]
     wait_kinds: dict[int, list[tuple[int, str]]]
     end_ns: float = 0.0  # when it would end on one core, as far as it is known
 
@@ -47,17 +46,18 @@ class Ordered:
         """Returns the instructions of a session in the order that the compiler may choose."""
         order = CompilerOrder(session)
         found = order.found
-        return cls(order.issues, found.waits, order.order, found.joints, found.kinds, order.end_ns)
+        joints = found.joints.waits
+        return cls(order.issues, found.waits, order.order, joints, found.kinds, order.end_ns)
 
     @classmethod
     def as_written(cls, session: LaunchState) -> Ordered:
-        """Returns the instructions of a session in program order; changes the session's trace."""
-        add_memory_waits(session)
-        joints = [joint for storage in session.storages for joint in storage.joints]
+        """Returns the instructions of a session in program order."""
+        joints = Joints(session)
         issues = [issue for issue, _, _ in session.recorded()]
-        waits = [found for _, found, _ in session.recorded()]
-        order = session.order or range(len(issues))
-        return cls(issues, waits, order, joints, session.wait_kinds)
+        waits = joints.numbered([found for _, found, _ in session.recorded()])
+        kinds = dict(session.wait_kinds)
+        add_memory_waits(session, waits, kinds)
+        return cls(issues, waits, session.order or range(len(issues)), joints.waits, kinds)
 
     def reading(self, session: LaunchState) -> Reading:
         """Returns the reading of a launch on one core."""
@@ -65,11 +65,57 @@ class Ordered:
         return Reading(self.issues, self.waits, [core], self.joints, self.wait_kinds)
 
 
+class Section:
+    """Instructions of one core between begins and ends of loops on the device.
+
+    Attributes:
+        items: the instructions, in order.
+        queues: for each queue its engine, its instructions and their waits, one after another.
+            Behind the waits of an instruction is ``marks[1]``. Before that is ``marks[0]`` if it
+            takes a resource that other queues may want at the same time.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[int],
+        issues: Sequence[Issue],
+        waits: Sequence[Iterable[int]],
+        marks: tuple[int, int],
+        alone: set[Issue],
+    ) -> None:
+        self.items, self.marks = items, marks
+        queues: dict[str, tuple[str, list[int], list[int]]] = {}
+        for n in items:
+            issue = issues[n]
+            queue = queues.get(issue.queue)
+            if queue is None:
+                queue = queues[issue.queue] = issue.engine, [], []
+            _, own, stream = queue
+            own.append(n)
+            stream += waits[n]
+            if issue in alone:
+                stream.append(marks[1])
+            else:
+                stream += marks
+        self.queues = list(queues.values())
+
+    def waits(self) -> Iterator[tuple[int, list[int]]]:
+        """Yields the instructions with their waits."""
+        for _, items, stream in self.queues:
+            own = iter(items)
+            found: list[int] = []
+            for m in stream:
+                if m == self.marks[1]:
+                    yield next(own), found
+                    found = []
+                elif m != self.marks[0]:
+                    found.append(m)
+
+
 class Core:
     """One core of a launch, with its engines, its sections and its progress.
 
     Attributes:
-        sections: lists of numbers of instructions, and loops where they begin and end, in order.
         begin: the time in nanoseconds before which no further instruction starts.
         after: the instruction that ended at that time.
         times: how often each instruction runs.
@@ -78,15 +124,30 @@ class Core:
 
     def __init__(self, session: LaunchState, first: int, order: Sequence[int]) -> None:
         self.chip: NeuronCore = session.chip
+        self._marks, self._order = session.loop_marks, order
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
         self._issues = [issue for issue, _, _ in session.recorded()]
         count = len(session.recorded())
-        self.sections = _sections(session.loop_marks, order, first)
         self.times = [1] * count
         for loop in {loop for _, loop in session.loop_marks}:
             for n in range(loop.first, loop.end):
                 self.times[n] *= loop.trips
+
+    def sections(self) -> list[Sequence[int] | DeviceLoop]:
+        """The instructions, and loops where they begin and end, in order."""
+        order, first, position = self._order, self._first, 0
+        if any(max(order[:n], default=-1) >= n for n, _ in self._marks):
+            ends = sorted(n for n, _ in self._marks)
+            order = sorted(order, key=lambda n: bisect.bisect_right(ends, n))
+        found: list[Sequence[int] | DeviceLoop] = []
+        for n, loop in [*self._marks, (len(order), None)]:
+            part = order[position:n]
+            found.append([first + m for m in part] if first else part)
+            position = n
+            if loop is not None:
+                found.append(loop)
+        return found
 
     def starts_on(self, engines: Engines) -> None:
         """Puts the core before its first instruction, with engines that have not run."""
@@ -122,134 +183,115 @@ class Core:
         self.engines.repeat_busy(busy, loop.trips - 1)
 
 
-def _sections(marks: list[tuple[int, DeviceLoop]], order: Sequence[int], first: int) -> list[Any]:
-    """Returns numbers of instructions, from ``first`` on, and the begins and ends of loops."""
-    if not marks:
-        return [order if not first else [first + n for n in order]]
-    sections: list[Any] = []
-    position = 0
-    for n, loop in marks:
-        sections += [[first + m for m in order if position <= m < n], loop]
-        position = n
-    return [*sections, [first + m for m in order if m >= position]]
-
-
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """An in-order instruction stream."""
+    """An in-order instruction stream, and its next instruction.
 
-    place: Callable[[int, Issue, float], Place]  # runs an instruction on the queue's engine
+    Attributes:
+        place: runs an instruction on the queue's engine.
+        free: when the queue continues.
+        next: the next instruction.
+        behind: the instructions behind it.
+        waits: what has not been looked at of the waits of both.
+        missing: the wait before these that had no time.
+        ready: when the waits of the next instruction before these were over.
+    """
+
+    place: Place
     free: float
-    last: int
-    items: list[int] = field(default_factory=list)
-    position: int = 0
-    ready: float = 0.0  # when the operands of the next instruction are ready
-    waits_for: Wait = -1  # the wait that is over then
+    next: int
+    behind: Iterator[int]
+    waits: Iterator[int]
+    missing: int | None = None
+    ready: float = 0.0
 
 
 class _Placing:
     """The state while instructions are given their times, which `Placed` describes."""
 
     def __init__(
-        self,
-        issues: list[Issue],
-        waits: list[list[Wait]],
-        wait_kinds: dict[int, list[tuple[int, str]]],
-        joints: list[Joint],
+        self, issues: list[Issue], joints: list[list[int]], marks: tuple[int, int]
     ) -> None:
         count = len(issues)
-        self.issues, self._waits, self._wait_kinds = issues, waits, wait_kinds
-        self.start = [0.0] * count
-        # The times at which waits are over, or -1. The time at which the result of n is visible is
-        # at n, and the end of n at ~n.
-        self.over = [-1.0] * (2 * count)
-        for joint in joints:
-            joint.begin(self.over)
-        self.sequence: list[int] = []
-        self.blame = [-1] * count
-        self.why = [""] * count
+        self._issues, self._marks = issues, marks
+        self.times = Times(count, len(joints))
+        self.joints = JointTimes(count, joints, self.times.over)
+        self.ready = [0.0] * count
+        self.sections: list[list[Stream]] = []
 
     def run_section(self, cores: list[Core], section: tuple[Any, ...]) -> None:
         """Runs the instructions of all cores of a section, or lets all cores come to a loop."""
-        queues = []
+        queues, streams = [], []
         for core, part in zip(cores, section, strict=True):
             if isinstance(part, DeviceLoop):
                 core.come_to(part)
-            else:
-                queues += self._queues(part, core)
+                continue
+            for engine, items, waits in part.queues:
+                place, behind = core.engines.placer(engine), iter(items)
+                queues.append(_Queue(place, core.begin, next(behind), behind, iter(waits)))
+                streams.append((core.after, items))
+        self.sections.append(streams)
         self._run(queues)
+        over = self.times.over
         for core, part in zip(cores, section, strict=True):
-            if not isinstance(part, DeviceLoop) and len(part):
-                last = max(part, key=self.over.__getitem__)
-                if self.over[last] > core.begin:
-                    core.begin, core.after = self.over[last], last
+            if not isinstance(part, DeviceLoop) and len(part.items):
+                last = max(part.items, key=over.__getitem__)
+                if over[last] > core.begin:
+                    core.begin, core.after = over[last], last
 
     def _run(self, queues: list[_Queue]) -> None:
-        """Places the next instructions of queues, always the one that can start first.
+        """Places the instructions of queues.
 
-        At equal times the first queue takes precedence. Instructions whose waits are all scheduled
-        are in a heap. Each other instruction is listed under one of its waits.
+        Of those that take what other queues may want, always the one that can start first; at equal
+        times the first queue takes precedence. The others run as soon as their waits are placed:
+        the order of placing does not matter for them. A queue whose next instruction waits for one
+        without a time is listed under that one.
         """
-        issues, over, start = self.issues, self.over, self.start
-        blame, why, sequence = self.blame, self.why, self.sequence
-        waits, wait_kinds = self._waits, self._wait_kinds
+        over, issues, began = self.times.over, self._issues, self.ready
+        joints, waiting, before = self.joints, self.joints.waiting, self.joints.before
+        first_joint = len(issues)
+        wanted, complete = self._marks
         heads: list[tuple[float, int]] = []
-        last: Wait
-        blocked: dict[int, list[int]] = {}
-        coming = list(range(len(queues)))  # queues with another next instruction, or fewer waits
-        while True:
-            for number in coming:
-                queue = queues[number]
-                ready, last = 0.0, -1
-                for m in waits[queue.items[queue.position]]:
-                    time = over[m]
-                    if time > ready:
-                        ready, last = time, m
-                    elif time < 0:
-                        m = index(m)
-                        blocked.setdefault(m if m >= 0 else ~m, []).append(number)
-                        break
-                else:
-                    queue.ready, queue.waits_for = ready, last
-                    heapq.heappush(heads, (ready if ready > queue.free else queue.free, number))
-            if not heads:
-                break
-            earliest, number = heapq.heappop(heads)
+        coming = list(range(len(queues)))
+        while coming or heads:
+            number = coming.pop() if coming else heapq.heappop(heads)[1]
+            if number >= first_joint:
+                coming += joints.look(number)
+                continue
             queue = queues[number]
-            position = queue.position
-            n = queue.items[position]
-            sequence.append(n)
-            start[n], over[~n], over[n], free, by, reason = queue.place(n, issues[n], earliest)
-            if by < 0:
-                if queue.ready and queue.ready >= queue.free:
-                    m = index(queue.waits_for)
-                    by, reason = (m, WRITTEN) if m >= 0 else (~m, READ)
-                    if n in wait_kinds:
-                        place = waits[n].index(queue.waits_for)
-                        reason = kind_at(place, wait_kinds[n]) or reason
-                else:
-                    by, reason = queue.last, QUEUE if position else LOOP
-            blame[n], why[n] = by, reason
-            queue.free, queue.last, queue.position = free, n, position + 1
-            coming = [number] if position + 1 < len(queue.items) else []
-            if n in blocked:
-                coming += blocked.pop(n)
-        if blocked:
+            n, free, ready = queue.next, queue.free, queue.ready
+            missing, queue.missing = queue.missing, None
+            if missing is not None and over[missing] > ready:
+                ready = over[missing]
+            for m in queue.waits:
+                time = over[m]
+                if time > ready:
+                    ready = time
+                elif time < 0:
+                    start = ready if ready > free else free
+                    if m == complete:
+                        began[n] = start
+                        free = queue.place(n, issues[n], start)
+                        one = waiting[n]
+                        while one >= 0:
+                            coming.append(one)
+                            one = before[one]
+                        n, ready = next(queue.behind, -1), 0.0
+                        continue
+                    if m == wanted:
+                        heapq.heappush(heads, (start, number))
+                    else:
+                        queue.missing = m
+                        if m < 0:
+                            m = ~m
+                        if m < first_joint:
+                            before[number], waiting[m] = waiting[m], number
+                        else:
+                            coming += joints.block(number, m)
+                    queue.next, queue.free, queue.ready = n, free, ready
+                    break
+        if any(queue.missing is not None for queue in queues):
             raise circular()
-
-    def _queues(self, order: Sequence[int], core: Core) -> list[_Queue]:
-        queues: dict[str, _Queue] = {}
-        for n in order:
-            issue = self.issues[n]
-            queue = queues.get(issue.queue)
-            if queue is None:
-                place = core.engines.placer(issue.engine)
-                queue = queues[issue.queue] = _Queue(place, core.begin, core.after)
-            queue.items.append(n)
-        return list(queues.values())
-
-
-_one_at_a_time = Lock()
 
 
 class Reading:
@@ -264,62 +306,82 @@ class Reading:
     def __init__(
         self,
         issues: list[Issue],
-        waits: list[list[Wait]],
+        waits: Sequence[Iterable[int]],
         cores: list[Core],
-        joints: list[Joint],
+        joints: list[list[int]],
         wait_kinds: dict[int, list[tuple[int, str]]],
     ) -> None:
         self.issues, self.cores, self.wait_kinds = issues, cores, wait_kinds
-        self._joints = joints  # waits that instructions share
-        self._lists: list[list[Any]] | None = waits
-        self._waits: list[Any] = []
-        self._ends_of_waits: list[int] = []
+        self._joints = joints  # what the waits wait for that instructions share
+        self._lists: Sequence[Iterable[int]] | None = waits
+        self._sections: list[tuple[Section | DeviceLoop, ...]] = []
 
     def place(self, chip: NeuronCore, engines: list[Engines]) -> Placed:
         """Returns when each instruction runs with the costs of ``chip`` and on new engines."""
-        issues = self.issues
+        sections, issues = self._taken_sections(), self.issues
+        distinct: Collection[Issue] = set(issues)
         if chip is not self.cores[0].chip:
-            new: dict[int, Issue] = {}
-            for issue in issues:
-                if id(issue) not in new:
-                    new[id(issue)] = priced(issue, chip)
-            issues = [new[id(issue)] for issue in issues]
-        waits = self._taken_waits()
+            new = prices(distinct, chip)
+            issues, distinct = [new[issue] for issue in issues], new.values()
+        placing = _Placing(issues, self._joints, self._marks)
         cores = [copy.copy(core) for core in self.cores]
         for core, own in zip(cores, engines, strict=True):
+            own.prepare(distinct, placing.times)
             core.starts_on(own)
-        with _one_at_a_time if self._joints else nullcontext():  # joints belong to one placing
-            placing = _Placing(issues, waits, self.wait_kinds, self._joints)
-            for section in zip(*[core.sections for core in cores], strict=True):
-                placing.run_section(cores, section)
+        for section in sections:
+            placing.run_section(cores, section)
         last = max(cores, key=lambda core: core.begin)
+        times = placing.times
         return Placed(
             chip=chip,
             cores=len(cores),
             second_begin=len(cores[0].times),
             issues=issues,
             times=[n for core in cores for n in core.times],
-            start=placing.start,
-            end=placing.over[: -len(issues) - 1 : -1],
-            sequence=placing.sequence,
-            blame=placing.blame,
-            why=placing.why,
+            start=times.start,
+            end=times.over[: -len(issues) - 1 : -1],
             last=last.after,
             total_ns=last.begin,
             loops=[loop for core in cores for loop in core.loops],
             busy={name: max(own.busy[name] for own in engines) for name in ENGINES},
+            causes=Causes(
+                placing.sections,
+                placing.ready,
+                times.over,
+                times.delays,
+                self._waits,
+                self.wait_kinds,
+                self._joints,
+            ),
         )
 
-    def _taken_waits(self) -> list[list[Any]]:
-        """Returns the waits of each instruction, and keeps them as one list from then on.
+    @property
+    def _marks(self) -> tuple[int, int]:
+        """Numbers that no instruction and no joint has; see `Section`."""
+        end = len(self.issues) + len(self._joints)
+        return end, end + 1
+
+    def _taken_sections(self) -> list[tuple[Section | DeviceLoop, ...]]:
+        """Returns the sections of all cores, and keeps the waits in these from then on.
 
         A list for each instruction would be most of the objects that Python's garbage collector
         goes through.
         """
         if self._lists is not None:
             waits, self._lists = self._lists, None
-            self._waits = list(itertools.chain.from_iterable(waits))
-            self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
-            return waits
-        ends = self._ends_of_waits
-        return [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+            issues, marks = self.issues, self._marks
+            alone = {issue for issue in set(issues) if is_alone(issue)}
+            for parts in zip(*[core.sections() for core in self.cores], strict=True):
+                section = [
+                    part
+                    if isinstance(part, DeviceLoop)
+                    else Section(part, issues, waits, marks, alone)
+                    for part in parts
+                ]
+                self._sections.append(tuple(section))
+        return self._sections
+
+    def _waits(self) -> dict[int, list[int]]:
+        """Returns the waits of each instruction."""
+        parts = itertools.chain.from_iterable(self._sections)
+        return dict(pair for part in parts if isinstance(part, Section) for pair in part.waits())

@@ -10,7 +10,6 @@ from nki_sim.errors import KernelWarning, SourceLine
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from nki_sim.instructions.launch_state import LaunchState
 
-from . import waits
 from .dma_over_time import Moved, moved
 from .engines import ENGINES
 from .memory_over_time import OverTime, summed
@@ -373,7 +372,7 @@ def _event(launch: _Launch, n: int) -> Event:
         macs=issue.macs,
         times=placed.times[n],
         waited_for=launch.first + blamed if blamed >= 0 else None,
-        wait=waits.why(placed, n),
+        wait=placed.wait(n),
         source=note.source() if note else None,
         operands=note.text() if note else "",
     )

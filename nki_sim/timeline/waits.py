@@ -11,8 +11,6 @@ from collections.abc import Hashable
 from nki_sim.errors import NkiValidationError
 from nki_sim.rules.hazards import NO_REORDER
 
-from .placed import Placed
-
 QUEUE = "queue"  # in the schedule: what its queue ran before
 
 WRITTEN = "operand written by"
@@ -37,23 +35,7 @@ KINDS = (
     *(SBUF_PORT, PSUM_PORT, PSUM_BANK, LOOP),
 )
 OF_PORTS: dict[Hashable, str] = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
-
-
-_OF_OPERANDS = frozenset({WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER})
-
-
-def why(placed: Placed, n: int) -> str:
-    """Returns one of ``KINDS``, or "" if the instruction waited for no other."""
-    other, found = placed.blame[n], placed.why[n]
-    if other < 0:
-        return ""
-    if found == QUEUE:
-        return DMA_QUEUE if placed.issues[n].engine == "dma" else ENGINE
-    if found in _OF_OPERANDS:
-        meets = placed.issues[other].instruction == "nisa.core_barrier"
-        if meets or (other < placed.second_begin) != (n < placed.second_begin):
-            return BARRIER
-    return found
+OF_OPERANDS = frozenset({WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER})
 
 
 def kind_at(index: int, kinds: list[tuple[int, str]]) -> str:

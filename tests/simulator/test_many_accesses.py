@@ -4,6 +4,7 @@ What an instruction waits for follows from the views alone, so that the schedule
 whether each earlier access is looked at or not.
 """
 
+import functools
 import itertools
 import sys
 from dataclasses import replace
@@ -118,6 +119,36 @@ def parts_of_tile(x, count):
     return out
 
 
+def tiles_of_two_cores(x, count):
+    """Loads parts of a tile, and reads each of them in turn, on each of two cores."""
+    out = nl.ndarray((2, 128, 4), nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, count, 4), nl.float32)
+    read = nl.ndarray((128, 4), nl.float32)
+    for n in range(count):
+        nisa.dma_copy(tile[:, n], x)
+    for n in range(count):
+        nisa.tensor_copy(read, tile[:, n])
+    nisa.dma_copy(out[nl.program_id(0)], read)
+    return out
+
+
+def lines_run(run, folder=""):
+    """Returns the result of a function, and how many lines it runs of files in a folder."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        lines += event == "line" and folder in frame.f_code.co_filename
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return run(), lines
+    finally:
+        sys.settrace(before)
+
+
 @pytest.mark.lenient
 @pytest.mark.parametrize("kernel", [rows_of_hbm, parts_of_tile])
 def test_the_effort_for_an_instruction_does_not_grow(kernel):
@@ -125,18 +156,19 @@ def test_the_effort_for_an_instruction_does_not_grow(kernel):
     efforts = []
     for count in (100, 400):
         nki_sim.dry_run(kernel, SPEC, count)  # fills the caches
-        lines = 0
+        run = functools.partial(nki_sim.dry_run, kernel, SPEC, count)
+        found, lines = lines_run(run)
+        efforts.append(lines / found.event_count)
+    assert efforts[1] < 1.3 * efforts[0]
 
-        def trace(frame, event, _):
-            nonlocal lines
-            lines += event == "line"
-            return trace
 
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            events = nki_sim.dry_run(kernel, SPEC, count).event_count
-        finally:
-            sys.settrace(before)
-        efforts.append(lines / events)
+@pytest.mark.lenient
+def test_the_effort_of_scheduling_two_cores_does_not_grow():
+    efforts = []
+    kernel = nki_sim.simulate(tiles_of_two_cores).with_programs(2)
+    for count in (100, 400):
+        with hardware.select(hardware.TRN2):
+            run = functools.partial(nki_sim.dry_run, kernel, SPEC, count)
+            found, lines = lines_run(run, folder="timeline")
+        efforts.append(lines / found.event_count)
     assert efforts[1] < 1.3 * efforts[0]
