@@ -32,8 +32,8 @@ from trnfft.model_check import NotAllowed, check_model
 from trnfft.model_check.replaced_backends import in_place_of
 from trnfft.ops import block_circulant as ops_block_circulant
 from trnfft.patching import patch
-from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner import cost
+from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.planner import plan_for
 
 block_circulant_product = of_tensors(ops_block_circulant.block_circulant_product)
