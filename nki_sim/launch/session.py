@@ -421,7 +421,7 @@ class Session(LaunchState):
         """
         for _, loop in self.loop_marks:
             loop.session, loop.held = None, []  # a timeline keeps the loop
-        self.loop_marks, self.lifetimes = [], []
+        self.loop_marks, self.lifetimes, self.log = [], [], None
         for storage in self.storages:
             storage.writes = storage.reads = _NOTHING
             storage.joints = []
