@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 CAN_MUTE = True  # whether the tracer lets code run whose instructions are not issued
@@ -54,26 +55,49 @@ def counted(most: float = math.inf) -> Iterator[Count]:
     """
     count = Count(most=most)
     token = _count.set(count)
+    CountedIsa.counts(1)
     try:
         yield count
     except _Full:
         pass
     finally:
+        CountedIsa.counts(-1)
         _count.reset(token)
 
 
 class CountedIsa:
-    """The functions of `nki.isa`, which a count mutes; everything else is that of `nki.isa`."""
+    """The functions of `nki.isa`, which a count mutes; everything else is that of `nki.isa`.
+
+    While nothing is counted, in any thread, functions are attributes like the others, because a
+    lookup takes long.
+    """
+
+    _running = 0  # counts
+    _found: list[tuple[CountedIsa, str]] = []  # functions that are attributes  # noqa: RUF012
+    _lock = Lock()
 
     def __init__(self, nisa: Any) -> None:
         self._nisa = nisa
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._nisa, name)
+        is_counted = callable(found) and not isinstance(found, type) and not _is_query(name)
+        with self._lock:
+            if not (is_counted and self._running):
+                self.__dict__[name] = found
+                if is_counted:
+                    self._found.append((self, name))
         count = _count.get()
-        if count is None or not callable(found) or isinstance(found, type) or _is_query(name):
-            return found
-        return count.instruction
+        return count.instruction if is_counted and count is not None else found
+
+    @classmethod
+    def counts(cls, more: int) -> None:
+        """Notes that so many more counts run."""
+        with cls._lock:
+            cls._running += more
+            while cls._found:
+                isa, name = cls._found.pop()
+                isa.__dict__.pop(name, None)
 
 
 def _is_query(name: str) -> bool:

@@ -50,6 +50,8 @@ class LaunchState(running.Launch):
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
+        # A tensor of each shape, dtype and memory on the chip, the first one.
+        self.kinds: dict[tuple[Any, ...], NkiTensor] = {}
         self.unchecked_bytes = 0  # of tensors since the last look at this computer's memory
         self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
         self.constants: set[Storage] = set()  # tensors that are filled before the kernel starts
@@ -100,6 +102,10 @@ class LaunchState(running.Launch):
         address: tuple[int, int] | None = None,
     ) -> NkiTensor:
         """Returns a new tensor."""
+        raise NotImplementedError
+
+    def allocate_again(self, kind: tuple[Any, ...], name: str) -> NkiTensor:
+        """Returns a new tensor of a kind in ``kinds``."""
         raise NotImplementedError
 
     def hold_constant(self, tensor: NkiTensor, array: Array) -> None:

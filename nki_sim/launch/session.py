@@ -35,6 +35,7 @@ from nki_sim.views.tensor import NkiTensor
 from .launch_arguments import name_of
 
 _NOTHING: dict[Any, Any] = {}  # accesses of tensors whose launch is over
+_PSUM = MemoryRegion.psum
 _ENDED = object()  # the scope of tensors whose launch is over
 
 
@@ -57,8 +58,23 @@ class Session(LaunchState):
         if address is not None:
             self._place(storage, address)
         tensor = NkiTensor(shape, dtype, storage, buffer)
-        if buffer is MemoryRegion.psum:
+        if buffer is _PSUM:
             storage.held_bytes = self._psum_bytes(storage.free_bytes)
+        if address is None and buffer in ON_CHIP:
+            self.kinds[shape, dtype, buffer] = tensor
+        return self._added(tensor)
+
+    def allocate_again(self, kind: tuple[Any, ...], name: str) -> NkiTensor:
+        """Returns a new tensor of a shape, dtype and memory of which `allocate` has made one."""
+        known = self.kinds[kind]
+        storage = Storage(*kind, name)
+        storage.held_bytes = known.storage.held_bytes
+        tensor = known._seen(known._layout, 0)
+        tensor.storage = storage
+        return self._added(tensor)
+
+    def _added(self, tensor: NkiTensor) -> NkiTensor:
+        storage, buffer = tensor.storage, tensor.buffer
         storage.scope = self.loop_scope
         self._back(storage, tensor._layout.np_type)
         storage.is_tracked_whole = buffer in ON_CHIP and self.chip.tracks_whole_tensors
@@ -348,15 +364,14 @@ class Session(LaunchState):
     def _record(self, n: int, issue: Issue, writes: Operands, reads: Operands, name: str) -> None:
         if issue.misaligned is not None and reads[1].offset % reads[1]._free % MOVING_ALIGNMENT:
             issue = issue.misaligned
-        waits: list[Any] = []
-        note_accesses(waits, n, issue, writes, reads)
+        waits = note_accesses(n, issue, writes, reads)
         if issue.takes_banks:
             self.banks[n] = _banks((*writes, *reads), self.chip.psum_bank_bytes)
         if self.no_reorder_depth:
             self.note_waits(n, waits, NO_REORDER)
             waits.extend(self.order_barrier)
             self.order_barrier = [n]
-        self.recorded().append((issue, waits, name))
+        self.trace.append((issue, waits, name))  # type: ignore[union-attr]
 
     def _repeat(self, n: int, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Does nothing for an instruction of a later iteration of a loop, which has no record."""
@@ -421,7 +436,7 @@ class Session(LaunchState):
         """
         for _, loop in self.loop_marks:
             loop.session, loop.held = None, []  # a timeline keeps the loop
-        self.loop_marks, self.lifetimes, self.log = [], [], None
+        self.loop_marks, self.lifetimes, self.log, self.kinds = [], [], None, {}
         for storage in self.storages:
             storage.writes = storage.reads = _NOTHING
             storage.joints = []
@@ -475,14 +490,14 @@ class Session(LaunchState):
 
 def _banks(operands: Operands, bank_bytes: int) -> tuple[Any, ...]:
     """Returns the PSUM banks of the operands, each as (tile, bank in the tile)."""
-    found = []
+    found: dict[tuple[int, int], None] = {}
     for t in operands:
-        if t.buffer is MemoryRegion.psum:
+        if t.buffer is _PSUM:
             low, high, _, _ = t._region or region(t)
-            tile = id(t.storage)
-            for bank in range(low // bank_bytes, -(-high // bank_bytes)):
-                if (tile, bank) not in found:
-                    found.append((tile, bank))
+            tile, bank = id(t.storage), low // bank_bytes
+            found[tile, bank] = None
+            while high > (bank := bank + 1) * bank_bytes:
+                found[tile, bank] = None
     return tuple(found)
 
 

@@ -10,21 +10,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import Any
 
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import Wait
 from nki_sim.views.layout import Layout
 from nki_sim.views.tensor import NkiTensor
 
-from .accesses import FEW, Accesses, dims_of, indexed, region
+from .accesses import FEW, Accesses, Entry, dims_of, indexed, region
 
 NO_REORDER = "no_reorder"  # the kind of waits for the instruction before, in nl.no_reorder
 
 
 def note_accesses(
-    waits: list[Wait], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
-) -> None:
-    """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
+    n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+) -> list[Wait]:
+    """Returns what instruction ``n`` waits for, and notes what it reads and writes."""
+    waits: list[Wait] = []
     is_dma, stream = issue.engine == "dma", issue.queue
     # Transfers, and some passes of the Tensor engine, end in another order than they begin.
     user = n if is_dma or issue.may_overtake else stream
@@ -32,8 +34,6 @@ def note_accesses(
         storage = t.storage
         whole = storage.is_tracked_whole
         if storage.writes:
-            if len(storage.writes) > FEW:
-                storage.writes = indexed(storage.writes, storage.joints)
             wait_for_writes(waits, t, n, whole)
         storage.reads[user if whole else (id(t), user)] = t, n, stream
         storage.last_users[user] = n
@@ -43,16 +43,13 @@ def note_accesses(
     for t in writes:
         storage = t.storage
         if storage.writes:
-            if len(storage.writes) > FEW:
-                storage.writes = indexed(storage.writes, storage.joints)
             wait_for_overwritten(waits, t, own)
         if storage.reads:
-            if len(storage.reads) > FEW:
-                storage.reads = indexed(storage.reads, storage.joints)
             wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
         note_write(t, n, stream)
         storage.last_users[user] = n
         storage.accesses.append(~n)
+    return waits
 
 
 def note_write(t: NkiTensor, n: int, stream: str) -> None:
@@ -70,15 +67,16 @@ def wait_for_writes(waits: list[Wait], t: NkiTensor, n: int, whole: bool) -> Non
     Writes of different parts do not: in kiln's record VectorE and ScalarE fill a tile together in
     no more time than separate tiles.
     """
-    writes = t.storage.writes
+    writes = _noted_writes(t)
     if whole:
-        if isinstance(writes, Accesses):
+        if type(writes) is Accesses:
             waits += writes.joint(n, is_read=False)
-        else:
-            waits += [m for _, m, _ in writes.values()]
+            return
+        for _, m, _ in writes.values():
+            waits.append(m)
         return
     box = low, high, first, end = t._region or region(t)
-    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    near = writes.near(t) if type(writes) is Accesses else writes.items()
     for _, (other, m, _) in near:
         x = other._region
         is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
@@ -91,31 +89,42 @@ def wait_for_overwritten(waits: list[Wait], t: NkiTensor, own: str) -> None:
 
     It forgets writes that the view covers.
     """
-    writes, hidden = t.storage.writes, []
+    writes, hidden = _noted_writes(t), []
     box = low, high, first, end = t._region or region(t)
-    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    near = writes.near(t) if type(writes) is Accesses else writes.items()
     for key, (other, m, stream) in near:
         x = other._region
         if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
             if stream != own and (x == box or not _interleaved(other, t)):
                 waits.append(m)
-            if _covers(t, other):
+            is_inside = low <= x[0] and x[1] <= high and first <= x[2] and x[3] <= end
+            if is_inside and _covers(t, other):
                 hidden.append(key)
     for key in hidden:
         del writes[key]
 
 
+def _noted_writes(t: NkiTensor) -> dict[Any, Entry]:
+    storage = t.storage
+    if len(storage.writes) > FEW:
+        storage.writes = indexed(storage.writes, storage.joints)
+    return storage.writes
+
+
 def wait_for_reads(waits: list[Wait], t: NkiTensor, n: int, own: str, whole: bool) -> None:
     """Appends the reads for which a write of a view by instruction ``n`` waits, likewise."""
-    reads, covered = t.storage.reads, []
+    storage = t.storage
+    if len(storage.reads) > FEW:
+        storage.reads = indexed(storage.reads, storage.joints)
+    reads, covered = storage.reads, []
     has_joint = False
-    if whole and isinstance(reads, Accesses):
+    if whole and type(reads) is Accesses:
         has_joint = True
         for _, m, stream in sorted([reads[key] for key in reads.streams], key=itemgetter(1)):
             if stream != own and m != n:
                 waits.append(~m)
         waits += reads.joint(n, is_read=True)
-    near = reads.near(t) if isinstance(reads, Accesses) else reads.items()
+    near = reads.near(t) if type(reads) is Accesses else reads.items()
     for key, (other, m, stream) in near:
         if whole or overlaps(other, t):
             if not has_joint and stream != own and m != n:
