@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 CAN_MUTE = True  # whether the tracer lets code run whose instructions are not issued
@@ -65,7 +66,7 @@ def counted(most: float = math.inf) -> Iterator[Count]:
         _count.reset(token)
 
 
-class CountedIsa:
+class CountedIsa(ModuleType):
     """The functions of `nki.isa`, which a count mutes; everything else is that of `nki.isa`.
 
     While nothing is counted, in any thread, functions are attributes like the others, because a
@@ -77,6 +78,7 @@ class CountedIsa:
     _lock = Lock()
 
     def __init__(self, nisa: Any) -> None:
+        super().__init__("nki.isa")
         self._nisa = nisa
 
     def __getattr__(self, name: str) -> Any:

@@ -59,7 +59,6 @@ class CoreSession(Session, CoreState):
         self.program, self.programs = program, PROGRAMS
         # Whether core_barrier is legal depends on the number of programs.
         self.issues = shared_cache(self.chip, dtypes.is_precise(), PROGRAMS)
-        self.log = []
         self.shared: dict[Storage, int] = {}  # numbers of the tensors that both programs share
         self.named: dict[str, int] = {}  # how many shared tensors were allocated, by name
         self.accesses: dict[int, list[Access]] = {}

@@ -116,14 +116,14 @@ def _no_collections() -> Iterator[None]:
 def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Timeline:
     sessions, pair = begin(kernel, dry=True, notes=are_wanted())
     session = sessions[0]
-    if logs:
-        session.log = []
+    for one in sessions if logs else ():
+        one.log = []
     with running(session):
         check_sequences(session, kernel, specs, {}, lambda item: _as_spec(item) is not None)
         given, named = each(kernel.func, specs, kwargs, partial(_from_spec, session))
         result, peaks = run(kernel, sessions, pair, given, named)
-    is_kept = is_program_order_kept(session)
-    if session.log is None and (not is_kept or lost_outputs.are_suspected(session, result)):
+    is_kept, twins = all(map(is_program_order_kept, sessions)), pair.tensors if pair else ()
+    if not logs and (not is_kept or lost_outputs.are_suspected(session, result, twins)):
         return _dry(kernel, specs, kwargs, logs=True)
     timeline = Timeline()
     timeline.add(sessions, pair.meetings if pair else [], peaks)

@@ -19,7 +19,8 @@ FEW = 64  # accesses up to which a look at each of them is faster
 _MOST_CELLS = 32  # of one access; larger accesses are kept apart
 
 Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
-Entry = tuple[NkiTensor, int, str]  # view, instruction, stream
+# View, instruction, stream; the view is None for reads by a stream of a tile that is tracked whole.
+Entry = tuple[Any, int, str]
 
 
 def region(t: NkiTensor) -> Region:
@@ -28,7 +29,7 @@ def region(t: NkiTensor) -> Region:
     if found is None:
         layout = t._layout
         low = (t.offset - layout.base) * layout.itemsize
-        found = low, low + layout.span_bytes, *layout.partitions
+        found = (low, low + layout.span_bytes, *layout.partitions)
         if t._dynamic is not None:
             found = 0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1
         t._region = found
@@ -121,15 +122,17 @@ class Accesses(dict[Any, Entry]):
         self._most = 2 * len(self)
         self._cells: dict[tuple[int, ...], dict[int, Any]] = {}
         self._wide: dict[int, Any] = {}
-        views = [t for t, _, _ in self.values()]
+        views = [t for t, _, _ in self.values() if t is not None]
         self._row = _row_bytes(views[-1])
         sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
         self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
         for key in self:
             self._put_in(key)
 
-    def _cells_of(self, t: NkiTensor) -> list[tuple[int, ...]]:
+    def _cells_of(self, t: NkiTensor | None) -> list[tuple[int, ...]]:
         """Returns the cells of a view, or an empty list if they are too many."""
+        if t is None:
+            return []
         spans = zip(_spans(t, self._row), self._sizes, strict=True)
         along = [range(low // size, (end - 1) // size + 1) for (low, end), size in spans]
         count = len(along[0]) * len(along[1]) * len(along[2])

@@ -15,6 +15,7 @@ from typing import Any
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import Wait
 from nki_sim.views.layout import Layout
+from nki_sim.views.storage import Storage
 from nki_sim.views.tensor import NkiTensor
 
 from .accesses import FEW, Accesses, Entry, dims_of, indexed, region
@@ -32,10 +33,15 @@ def note_accesses(
     user = n if is_dma or issue.may_overtake else stream
     for t in reads:
         storage = t.storage
-        whole = storage.is_tracked_whole
-        if storage.writes:
-            wait_for_writes(waits, t, n, whole)
-        storage.reads[user if whole else (id(t), user)] = t, n, stream
+        if storage.is_tracked_whole:
+            if storage.writes:
+                waits += storage.writers or _writers(storage, n)
+            # A stream's reads count for the whole tile, so that their views are not kept.
+            storage.reads[user] = t if user is n else None, n, stream
+        else:
+            if storage.writes:
+                wait_for_writes(waits, t)
+            storage.reads[id(t), user] = t, n, stream
         storage.last_users[user] = n
         storage.accesses.append(n)
     # An instruction of an in-order stream follows all others of its stream.
@@ -54,31 +60,33 @@ def note_accesses(
 
 def note_write(t: NkiTensor, n: int, stream: str) -> None:
     """Notes that instruction ``n`` writes a view."""
-    writes = t.storage.writes
-    if t._region is None:
-        region(t)
+    storage = t.storage
+    writes = storage.writes
     writes[n if n not in writes else (n, id(t))] = t, n, stream
+    storage.writers = None
 
 
-def wait_for_writes(waits: list[Wait], t: NkiTensor, n: int, whole: bool) -> None:
-    """Appends the writes for which a read of a view by instruction ``n`` waits.
+def _writers(storage: Storage, n: int) -> list[Any]:
+    """Returns the writes for which a read of a tile by instruction ``n`` waits.
 
-    With ``whole``, reads and writes of a tile wait for each other, whatever parts they touch.
-    Writes of different parts do not: in kiln's record VectorE and ScalarE fill a tile together in
-    no more time than separate tiles.
+    Reads and writes of a tile wait for each other, whatever parts they touch. Writes of different
+    parts do not: in kiln's record VectorE and ScalarE fill a tile together in no more time than
+    separate tiles.
     """
-    writes = _noted_writes(t)
-    if whole:
-        if type(writes) is Accesses:
-            waits += writes.joint(n, is_read=False)
-            return
-        for _, m, _ in writes.values():
-            waits.append(m)
-        return
+    writes = _indexed_writes(storage)
+    if type(writes) is Accesses:
+        return writes.joint(n, is_read=False)
+    storage.writers = found = [m for _, m, _ in writes.values()]
+    return found
+
+
+def wait_for_writes(waits: list[Wait], t: NkiTensor) -> None:
+    """Appends the writes for which a read of a view waits, where parts are tracked."""
+    writes = _indexed_writes(t.storage)
     box = low, high, first, end = t._region or region(t)
     near = writes.near(t) if type(writes) is Accesses else writes.items()
     for _, (other, m, _) in near:
-        x = other._region
+        x = other._region or region(other)
         is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
         if is_near and (x == box or not _interleaved(other, t)):
             waits.append(m)
@@ -89,11 +97,11 @@ def wait_for_overwritten(waits: list[Wait], t: NkiTensor, own: str) -> None:
 
     It forgets writes that the view covers.
     """
-    writes, hidden = _noted_writes(t), []
+    writes, hidden = _indexed_writes(t.storage), []
     box = low, high, first, end = t._region or region(t)
     near = writes.near(t) if type(writes) is Accesses else writes.items()
     for key, (other, m, stream) in near:
-        x = other._region
+        x = other._region or region(other)
         if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
             if stream != own and (x == box or not _interleaved(other, t)):
                 waits.append(m)
@@ -104,8 +112,7 @@ def wait_for_overwritten(waits: list[Wait], t: NkiTensor, own: str) -> None:
         del writes[key]
 
 
-def _noted_writes(t: NkiTensor) -> dict[Any, Entry]:
-    storage = t.storage
+def _indexed_writes(storage: Storage) -> dict[Any, Entry]:
     if len(storage.writes) > FEW:
         storage.writes = indexed(storage.writes, storage.joints)
     return storage.writes
@@ -130,7 +137,7 @@ def wait_for_reads(waits: list[Wait], t: NkiTensor, n: int, own: str, whole: boo
             if not has_joint and stream != own and m != n:
                 waits.append(~m)
             # Of a stream there is the last read only, behind which reads of other parts may be.
-            if _covers(t, other) and not (whole and type(key) is str and not _is_all(t)):
+            if _is_all(t) if other is None else _covers(t, other):
                 covered.append(key)
     for key in covered:
         del reads[key]
