@@ -80,16 +80,20 @@ class CountedIsa(ModuleType):
     def __init__(self, nisa: Any) -> None:
         super().__init__("nki.isa")
         self._nisa = nisa
+        self._counted: set[str] = set()  # names of functions
 
     def __getattr__(self, name: str) -> Any:
+        count = _count.get()
+        if count is not None and name in self._counted:
+            return count.instruction
         found = getattr(self._nisa, name)
         is_counted = callable(found) and not isinstance(found, type) and not _is_query(name)
         with self._lock:
             if not (is_counted and self._running):
                 self.__dict__[name] = found
                 if is_counted:
+                    self._counted.add(name)
                     self._found.append((self, name))
-        count = _count.get()
         return count.instruction if is_counted and count is not None else found
 
     @classmethod

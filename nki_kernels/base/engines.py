@@ -153,14 +153,7 @@ def multiply_row_tile(
     row tile of 128 partitions. is_onezero: whether ``moving`` holds only ones and zeros.
     """
     if size == PARTITIONS:
-        nisa.nc_matmul(
-            dst=dst,
-            stationary=stationary,
-            moving=moving,
-            is_stationary_onezero=False,
-            is_moving_onezero=is_onezero,
-            accumulate=accumulate,
-        )
+        multiply(dst, stationary, moving, accumulate, False, is_onezero)
         return
     nisa.nc_matmul(
         dst=dst,

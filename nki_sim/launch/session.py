@@ -366,7 +366,7 @@ class Session(LaunchState):
             issue = issue.misaligned
         waits = note_accesses(n, issue, writes, reads)
         if issue.takes_banks:
-            self.banks[n] = _banks((*writes, *reads), self.chip.psum_bank_bytes)
+            self.banks[n] = _banks(writes, reads, self.chip.psum_bank_bytes)
         if self.no_reorder_depth:
             self.note_waits(n, waits, NO_REORDER)
             waits.extend(self.order_barrier)
@@ -488,17 +488,19 @@ class Session(LaunchState):
                     raise NkiValidationError("nl.ndarray", "address", value, rule)
 
 
-def _banks(operands: Operands, bank_bytes: int) -> tuple[Any, ...]:
+def _banks(writes: Operands, reads: Operands, bank_bytes: int) -> tuple[Any, ...]:
     """Returns the PSUM banks of the operands, each as (tile, bank in the tile)."""
-    found: dict[tuple[int, int], None] = {}
-    for t in operands:
+    found: list[tuple[int, int]] = []
+    for t in (*writes, *reads):
         if t.buffer is _PSUM:
+            storage = t.storage
+            if storage.free_bytes <= bank_bytes:
+                found.append((id(storage), 0))
+                continue
             low, high, _, _ = t._region or region(t)
-            tile, bank = id(t.storage), low // bank_bytes
-            found[tile, bank] = None
-            while high > (bank := bank + 1) * bank_bytes:
-                found[tile, bank] = None
-    return tuple(found)
+            banks = range(low // bank_bytes, -(-high // bank_bytes))
+            found += [(id(storage), bank) for bank in banks]
+    return tuple(dict.fromkeys(found) if len(found) > 1 else found)
 
 
 _by_time = operator.itemgetter(0, 1)
