@@ -83,8 +83,15 @@ class LoopBody:
 
         # A loop inside of this loop is checked by itself, as its number of iterations may differ.
         def issue(issue: Issue, writes: Operands, reads: Operands, name: str | None) -> int:
-            operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
-            issued.append((issue, operands, _relative(issue.recorded, before)))
+            operands = [
+                (id(t.storage), t._layout, t.offset, None)
+                if t.storage.scope is t._dynamic is None
+                else _operand(t, scope, local, before)
+                for t in (*writes, *reads)
+            ]
+            recorded = issue.recorded
+            scalar = None if recorded is None else _relative(recorded, before)
+            issued.append((issue, operands, scalar))
             return plain(session, issue, writes, reads, name)
 
         session.issue = issue  # type: ignore[method-assign]

@@ -102,10 +102,12 @@ class CoreSession(Session, CoreState):
         if issue.meets is not None:
             self.pair.meet(self, n, issue, writes[0], reads)
             return
-        for is_write, operands in ((False, reads), (True, writes)):
-            for t in operands:
-                if t.buffer is _SHARED:
-                    self._note_access(n, issue, t, is_write)
+        for t in reads:
+            if t.buffer is _SHARED:
+                self._note_access(n, issue, t, is_write=False)
+        for t in writes:
+            if t.buffer is _SHARED:
+                self._note_access(n, issue, t, is_write=True)
 
     def _note_access(self, n: int, issue: Issue, t: NkiTensor, is_write: bool) -> None:
         found = self.accesses.setdefault(self.shared[t.storage], [])
