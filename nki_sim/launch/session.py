@@ -166,29 +166,24 @@ class Session(LaunchState):
         if dynamic:
             reads = (*reads, *indirect.index_tiles(issue, (*writes, *reads)))
             register_lives.note_addresses(self, issue, n, (*writes, *operands))
-        checks = not dynamic and (not self.dry or self.notes is not None)
-        for t in reads:
+        for t in (*reads, *writes):
             storage = t.storage
             if storage.first_use < 0:
                 storage.first_use = n
             storage.last_use = n
             if storage.scope is not None and storage.scope not in open_scopes:
                 self._escaped(issue, t)
-            if checks and storage.written is not True:
-                self.check_written(issue, t)
-        for t in writes:
-            storage = t.storage
-            if storage.first_use < 0:
-                storage.first_use = n
-            storage.last_use = n
-            if storage.scope is not None and storage.scope not in open_scopes:
-                self._escaped(issue, t)
-        if dynamic and not self.dry:
-            indirect.run(self, issue, writes, operands)
-        elif not self.dry:
-            self.run(issue, writes, reads)
-        elif self.notes is not None and issue.meets is None:
-            self._mark_without_data(issue, writes)
+        if not self.dry or self.notes is not None:
+            for t in () if dynamic else reads:
+                if t.storage.written is not True:
+                    self.check_written(issue, t)
+            if self.dry:
+                if issue.meets is None:
+                    self._mark_without_data(issue, writes)
+            elif dynamic:
+                indirect.run(self, issue, writes, operands)
+            else:
+                self.run(issue, writes, reads)
         if issue.breaks:
             for broken in issue.breaks:
                 found = broken(issue, writes, operands) if callable(broken) else broken
