@@ -20,7 +20,7 @@ CAN_MUTE = True  # whether the tracer lets code run whose instructions are not i
 TYPICAL = 500  # instructions that a block is assumed to take where it does not
 
 
-@dataclass
+@dataclass(eq=False)
 class Count:
     """What a part of a kernel would issue."""
 
@@ -41,6 +41,9 @@ class _Full(Exception):
 
 # Programs of a launch, and launches, are traced in threads of their own.
 _count: ContextVar[Count | None] = ContextVar("count", default=None)
+_lock = Lock()
+_counts: list[Count] = []  # those that run, in all threads
+_shown: list[tuple[ModuleType, str]] = []  # functions that are attributes
 
 
 def current() -> Count | None:
@@ -56,54 +59,50 @@ def counted(most: float = math.inf) -> Iterator[Count]:
     """
     count = Count(most=most)
     token = _count.set(count)
-    CountedIsa.counts(1)
+    _hide(count)
     try:
         yield count
     except _Full:
         pass
     finally:
-        CountedIsa.counts(-1)
+        with _lock:
+            _counts.remove(count)
         _count.reset(token)
 
 
-class CountedIsa(ModuleType):
-    """The functions of `nki.isa`, which a count mutes; everything else is that of `nki.isa`.
+def counted_isa(nisa: Any) -> ModuleType:
+    """Return `nki.isa` as a module, with functions that a count mutes.
 
-    While nothing is counted, in any thread, functions are attributes like the others, because a
+    While nothing is counted, in any thread, the functions are attributes like the others, because a
     lookup takes long.
     """
+    isa, names = ModuleType("nki.isa"), set[str]()
 
-    _running = 0  # counts
-    _found: list[tuple[CountedIsa, str]] = []  # functions that are attributes  # noqa: RUF012
-    _lock = Lock()
-
-    def __init__(self, nisa: Any) -> None:
-        super().__init__("nki.isa")
-        self._nisa = nisa
-        self._counted: set[str] = set()  # names of functions
-
-    def __getattr__(self, name: str) -> Any:
+    def found(name: str) -> Any:
         count = _count.get()
-        if count is not None and name in self._counted:
+        if count is not None and name in names:
             return count.instruction
-        found = getattr(self._nisa, name)
-        is_counted = callable(found) and not isinstance(found, type) and not _is_query(name)
-        with self._lock:
-            if not (is_counted and self._running):
-                self.__dict__[name] = found
-                if is_counted:
-                    self._counted.add(name)
-                    self._found.append((self, name))
-        return count.instruction if is_counted and count is not None else found
+        value = getattr(nisa, name)
+        is_counted = callable(value) and not isinstance(value, type) and not _is_query(name)
+        with _lock:
+            if is_counted:
+                names.add(name)
+            if not (is_counted and _counts):
+                setattr(isa, name, value)
+            if is_counted and not _counts:
+                _shown.append((isa, name))
+        return count.instruction if is_counted and count is not None else value
 
-    @classmethod
-    def counts(cls, more: int) -> None:
-        """Notes that so many more counts run."""
-        with cls._lock:
-            cls._running += more
-            while cls._found:
-                isa, name = cls._found.pop()
-                isa.__dict__.pop(name, None)
+    isa.__getattr__ = found  # type: ignore[method-assign]
+    return isa
+
+
+def _hide(count: Count) -> None:
+    """Let lookups find functions by way of counts, of which there is one more."""
+    with _lock:
+        _counts.append(count)
+        while _shown:
+            delattr(*_shown.pop())
 
 
 def _is_query(name: str) -> bool:

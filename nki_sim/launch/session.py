@@ -67,7 +67,8 @@ class Session(LaunchState):
     def allocate_again(self, kind: tuple[Any, ...], name: str) -> NkiTensor:
         """Returns a new tensor of a shape, dtype and memory of which `allocate` has made one."""
         known = self.kinds[kind]
-        storage = Storage(*kind, name)
+        shape, dtype, buffer = kind
+        storage = Storage(shape, dtype, buffer, name)
         storage.held_bytes = known.storage.held_bytes
         tensor = known._seen(known._layout, 0)
         tensor.storage = storage
