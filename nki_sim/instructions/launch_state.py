@@ -45,6 +45,8 @@ class LaunchState(running.Launch):
         self.kernel = kernel  # the function
         self.waived: set[str] = set()  # waived rules that the kernel broke
         self.trace: list[Traced] | None = [] if record or dry else None
+        # The latest instructions of the trace, whose accesses are not noted: (waits, number, ...).
+        self.unnoted: list[tuple[list[Any], int, Issue, Operands, Operands]] = []
         self.notes: list[Note] | None = None  # one for each entry of the trace, if wanted
         # The waits of an instruction that are not for data: (index of the first one, kind).
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
@@ -86,8 +88,12 @@ class LaunchState(running.Launch):
 
     def recorded(self) -> list[Traced]:
         """Returns the trace of a launch that is recorded."""
+        self.note_accesses()
         assert self.trace is not None
         return self.trace
+
+    def note_accesses(self) -> None:
+        """Notes the accesses of the latest instructions, and what these wait for."""
 
     def note_waits(self, n: int, waits: list[Any], kind: str) -> None:
         """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""

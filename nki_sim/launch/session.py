@@ -36,6 +36,7 @@ from .launch_arguments import name_of
 
 _NOTHING: dict[Any, Any] = {}  # accesses of tensors whose launch is over
 _PSUM = MemoryRegion.psum
+_TOGETHER = 128  # instructions whose accesses are noted together
 _ENDED = object()  # the scope of tensors whose launch is over
 
 
@@ -360,14 +361,27 @@ class Session(LaunchState):
     def _record(self, n: int, issue: Issue, writes: Operands, reads: Operands, name: str) -> None:
         if issue.misaligned is not None and reads[1].offset % reads[1]._free % MOVING_ALIGNMENT:
             issue = issue.misaligned
-        waits = note_accesses(n, issue, writes, reads)
-        if issue.takes_banks:
-            self.banks[n] = _banks(writes, reads, self.chip.psum_bank_bytes)
+        waits: list[Any] = []
+        self.trace.append((issue, waits, name))  # type: ignore[union-attr]
+        self.unnoted.append((waits, n, issue, writes, reads))
+        if len(self.unnoted) >= _TOGETHER:
+            self.note_accesses()
         if self.no_reorder_depth:
+            self.note_accesses()
             self.note_waits(n, waits, NO_REORDER)
             waits.extend(self.order_barrier)
             self.order_barrier = [n]
-        self.trace.append((issue, waits, name))  # type: ignore[union-attr]
+
+    def note_accesses(self) -> None:
+        """Notes the accesses of the latest instructions, and what these wait for.
+
+        Python does the same work for many instructions in a row in half the time.
+        """
+        note_accesses(self.unnoted)
+        for _, n, issue, writes, reads in self.unnoted:
+            if issue.takes_banks:
+                self.banks[n] = _banks(writes, reads, self.chip.psum_bank_bytes)
+        self.unnoted.clear()
 
     def _repeat(self, n: int, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Does nothing for an instruction of a later iteration of a loop, which has no record."""
@@ -377,6 +391,7 @@ class Session(LaunchState):
     def finish(self, outputs: list[NkiTensor]) -> dict[str, int]:
         """Checks outputs and capacity. Returns the peaks of SBUF, PSUM (banks) and HBM scratch."""
         self.is_over = True
+        self.note_accesses()
         for t in outputs:
             if t.storage.scope is not None:
                 self._escaped(_RETURN, t)

@@ -8,7 +8,7 @@ reads: wait until it has ended).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -24,38 +24,40 @@ NO_REORDER = "no_reorder"  # the kind of waits for the instruction before, in nl
 
 
 def note_accesses(
-    n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
-) -> list[Wait]:
-    """Returns what instruction ``n`` waits for, and notes what it reads and writes."""
-    waits: list[Wait] = []
-    is_dma, stream = issue.engine == "dma", issue.queue
-    # Transfers, and some passes of the Tensor engine, end in another order than they begin.
-    user = n if is_dma or issue.may_overtake else stream
-    for t in reads:
-        storage = t.storage
-        if storage.is_tracked_whole:
+    issued: Iterable[tuple[list[Wait], int, Issue, Sequence[NkiTensor], Sequence[NkiTensor]]],
+) -> None:
+    """Appends what instructions wait for, and notes what they read and write.
+
+    Each is given as (its waits, its number, its issue, the views that it writes, and reads).
+    """
+    for waits, n, issue, writes, reads in issued:
+        is_dma, stream = issue.engine == "dma", issue.queue
+        # Transfers, and some passes of the Tensor engine, end in another order than they begin.
+        user = n if is_dma or issue.may_overtake else stream
+        for t in reads:
+            storage = t.storage
+            if storage.is_tracked_whole:
+                if storage.writes:
+                    waits += storage.writers or _writers(storage, n)
+                # A stream's reads count for the whole tile, so that their views are not kept.
+                storage.reads[user] = t if user is n else None, n, stream
+            else:
+                if storage.writes:
+                    wait_for_writes(waits, t)
+                storage.reads[id(t), user] = t, n, stream
+            storage.last_users[user] = n
+            storage.accesses.append(n)
+        # An instruction of an in-order stream follows all others of its stream.
+        own = "none" if is_dma else stream
+        for t in writes:
+            storage = t.storage
             if storage.writes:
-                waits += storage.writers or _writers(storage, n)
-            # A stream's reads count for the whole tile, so that their views are not kept.
-            storage.reads[user] = t if user is n else None, n, stream
-        else:
-            if storage.writes:
-                wait_for_writes(waits, t)
-            storage.reads[id(t), user] = t, n, stream
-        storage.last_users[user] = n
-        storage.accesses.append(n)
-    # An instruction of an in-order stream follows all others of its stream.
-    own = "none" if is_dma else stream
-    for t in writes:
-        storage = t.storage
-        if storage.writes:
-            wait_for_overwritten(waits, t, own)
-        if storage.reads:
-            wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
-        note_write(t, n, stream)
-        storage.last_users[user] = n
-        storage.accesses.append(~n)
-    return waits
+                wait_for_overwritten(waits, t, own)
+            if storage.reads:
+                wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
+            note_write(t, n, stream)
+            storage.last_users[user] = n
+            storage.accesses.append(~n)
 
 
 def note_write(t: NkiTensor, n: int, stream: str) -> None:
