@@ -265,6 +265,7 @@ def product_group(
     number, matrix = -1, list[list[list[Tensor]]]()
     for low in range(0, group.count, together):
         banks = [psum(shape) for _ in range(tiles)]
+        products = []  # views of them all come first, as Python is fast at equal work in a row
         for index in range(low, low + together):
             terms, here = operands[index // count], index % count
             if number != (number := (group.first + index) // matrices.sharing):
@@ -276,9 +277,10 @@ def product_group(
             for step, (term, factor) in enumerate(steps):
                 for piece in range(pieces):
                     for tile, (place, rows) in enumerate(zip(places, halves, strict=True)):
-                        data = terms[term][rows, here, piece]
-                        held = matrix[piece][factor][tile]
-                        multiply_row_tile(place, data, held, tile * HALF, size, step + piece > 0)
+                        data, held = terms[term][rows, here, piece], matrix[piece][factor][tile]
+                        products.append((place, data, held, tile * HALF, step + piece > 0))
+        for place, data, held, first, is_more in products:
+            multiply_row_tile(place, data, held, first, size, is_more)
         for tile, bank in enumerate(banks):
             # With refined tables ScalarE alone would take longer than the products. VectorE helps,
             # unless it would keep ScalarE from PSUM.
@@ -297,11 +299,14 @@ def _transposed(
     columns, dtype = padded_columns(partitions, depth), transposed_dtype(state.dtype)
     bank = psum((wide, count, pieces, even_columns(columns, dtype)), dtype)[..., 0:columns]
     identity, stride = tools.identity[0:partitions, 0:columns], stage.stride
+    views = []
     for index in range(count):
         for piece in range(pieces):
             first = stage.first_number(row, group, low + index, piece)
             end = first + (wide - 1) * stride + 1
-            transpose(bank[:, index, piece], state[:, first:end:stride], identity)
+            views.append((bank[:, index, piece], state[:, first:end:stride]))
+    for place, data in views:
+        transpose(place, data, identity)
     is_scalar = tools.is_scalar or (stage.done > 1 and chip.transposes_mix_rows())
     return evacuate_operand(bank[0:depth], tabled.table.dtype, tabled.terms, is_scalar)
 
