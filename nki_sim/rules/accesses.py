@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -56,6 +57,7 @@ class Accesses(dict[Any, Entry]):
         self.streams = {key for key in entries if type(key) is str}  # keys of in-order streams
         self._next = itertools.count()
         self._numbers = {key: next(self._next) for key in entries}  # their order
+        self._boxes = Counter([region(t) for t, _, _ in entries.values() if t is not None])
         self._divide()
 
     def __setitem__(self, key: Hashable, entry: Entry) -> None:
@@ -68,6 +70,8 @@ class Accesses(dict[Any, Entry]):
             elif self._new is not None:
                 self._new.append(key)
         super().__setitem__(key, entry)
+        if entry[0] is not None:
+            self._boxes[region(entry[0])] += 1
         if len(self) > self._most:
             self._divide()
         else:
@@ -79,6 +83,16 @@ class Accesses(dict[Any, Entry]):
         del self._numbers[key]
         self.streams.discard(key)
         self._joint = self._new = None
+
+    def has_inside(self, t: NkiTensor) -> bool:
+        """Returns whether the box of a view has that of an access in it, or a stream's access.
+
+        There may be many accesses of one box.
+        """
+        low, high, first, end = region(t)
+        return bool(self.streams) or any(
+            low <= x[0] and x[1] <= high and first <= x[2] and x[3] <= end for x in self._boxes
+        )
 
     def near(self, t: NkiTensor) -> list[tuple[Any, Entry]]:
         """Returns the keys and the accesses that may touch a view, in order."""
@@ -113,7 +127,12 @@ class Accesses(dict[Any, Entry]):
             self._wide[number] = key
 
     def _take_out(self, key: Hashable) -> None:
-        number, cells = self._numbers[key], self._cells_of(self[key][0])
+        t = self[key][0]
+        if t is not None:
+            self._boxes[region(t)] -= 1
+            if not self._boxes[region(t)]:
+                del self._boxes[region(t)]
+        number, cells = self._numbers[key], self._cells_of(t)
         for held in [self._cells[cell] for cell in cells] if cells else [self._wide]:
             del held[number]
 

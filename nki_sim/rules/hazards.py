@@ -133,13 +133,22 @@ def wait_for_reads(waits: list[Wait], t: NkiTensor, n: int, own: str, whole: boo
             if stream != own and m != n:
                 waits.append(~m)
         waits += reads.joint(n, is_read=True)
+        if not reads.has_inside(t):
+            return  # it covers none
+    low, high, first, end = t._region or region(t)
     near = reads.near(t) if type(reads) is Accesses else reads.items()
     for key, (other, m, stream) in near:
         if whole or overlaps(other, t):
             if not has_joint and stream != own and m != n:
                 waits.append(~m)
-            # Of a stream there is the last read only, behind which reads of other parts may be.
-            if _is_all(t) if other is None else _covers(t, other):
+            if other is None:
+                # Of a stream there is the last read only, behind which reads of other parts may be.
+                if _is_all(t):
+                    covered.append(key)
+                continue
+            x = other._region or region(other)
+            is_inside = low <= x[0] and x[1] <= high and first <= x[2] and x[3] <= end
+            if is_inside and _covers(t, other):
                 covered.append(key)
     for key in covered:
         del reads[key]
