@@ -101,7 +101,7 @@ def _no_collections() -> Iterator[None]:
     """Stops Python's garbage collector inside the block.
 
     A dry run keeps its objects to the end. Searching these and torch's objects for garbage again
-    and again took a third of the time. Afterwards they count as old, because a search of these alone
+    and again took a third of the time. At the end they count as old, because one search of them
     still took a tenth.
     """
     if not gc.isenabled():
