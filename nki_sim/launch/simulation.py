@@ -128,6 +128,7 @@ def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Tim
         result, peaks = run(kernel, sessions, pair, given, named)
     is_kept, twins = all(map(is_program_order_kept, sessions)), pair.tensors if pair else ()
     if not logs and (not is_kept or lost_outputs.are_suspected(session, result, twins)):
+        (pair or session).release()
         return _dry(kernel, specs, kwargs, logs=True)
     timeline = Timeline()
     timeline.add(sessions, pair.meetings if pair else [], peaks)
