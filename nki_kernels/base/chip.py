@@ -5,6 +5,9 @@ Every answer comes from a field of `nki_sim.hardware.NeuronCore`, so that no ker
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from nki_sim import hardware
 
 from .isa import nisa
@@ -12,7 +15,12 @@ from .isa import nisa
 
 def core() -> hardware.NeuronCore:
     """Return the NeuronCore that the kernel is traced for."""
-    return hardware.chip(nisa.get_nc_version().name)
+    return _core(nisa.get_nc_version())
+
+
+@functools.cache
+def _core(version: Any) -> hardware.NeuronCore:
+    return hardware.chip(version.name)
 
 
 def transposes_mix_rows() -> bool:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Lock
+from types import ModuleType
 from typing import Any
 
 CAN_MUTE = True  # whether the tracer lets code run whose instructions are not issued
 TYPICAL = 500  # instructions that a block is assumed to take where it does not
 
 
-@dataclass
+@dataclass(eq=False)
 class Count:
     """What a part of a kernel would issue."""
 
@@ -39,6 +41,9 @@ class _Full(Exception):
 
 # Programs of a launch, and launches, are traced in threads of their own.
 _count: ContextVar[Count | None] = ContextVar("count", default=None)
+_lock = Lock()
+_counts: list[Count] = []  # those that run, in all threads
+_shown: list[tuple[ModuleType, str]] = []  # functions that are attributes
 
 
 def current() -> Count | None:
@@ -54,26 +59,50 @@ def counted(most: float = math.inf) -> Iterator[Count]:
     """
     count = Count(most=most)
     token = _count.set(count)
+    _hide(count)
     try:
         yield count
     except _Full:
         pass
     finally:
+        with _lock:
+            _counts.remove(count)
         _count.reset(token)
 
 
-class CountedIsa:
-    """The functions of `nki.isa`, which a count mutes; everything else is that of `nki.isa`."""
+def counted_isa(nisa: Any) -> ModuleType:
+    """Return `nki.isa` as a module, with functions that a count mutes.
 
-    def __init__(self, nisa: Any) -> None:
-        self._nisa = nisa
+    While nothing is counted, in any thread, the functions are attributes like the others, because a
+    lookup takes long.
+    """
+    isa, names = ModuleType("nki.isa"), set[str]()
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._nisa, name)
+    def found(name: str) -> Any:
         count = _count.get()
-        if count is None or not callable(found) or isinstance(found, type) or _is_query(name):
-            return found
-        return count.instruction
+        if count is not None and name in names:
+            return count.instruction
+        value = getattr(nisa, name)
+        is_counted = callable(value) and not isinstance(value, type) and not _is_query(name)
+        with _lock:
+            if is_counted:
+                names.add(name)
+            if not (is_counted and _counts):
+                setattr(isa, name, value)
+            if is_counted and not _counts:
+                _shown.append((isa, name))
+        return count.instruction if is_counted and count is not None else value
+
+    isa.__getattr__ = found  # type: ignore[method-assign]
+    return isa
+
+
+def _hide(count: Count) -> None:
+    """Let lookups find functions by way of counts, of which there is one more."""
+    with _lock:
+        _counts.append(count)
+        while _shown:
+            delattr(*_shown.pop())
 
 
 def _is_query(name: str) -> bool:

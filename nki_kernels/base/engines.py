@@ -105,10 +105,11 @@ def transpose(dst: Tensor, data: Tensor, identity: Tensor) -> None:
 
     dst has ``transposed_dtype(data.dtype)``.
     """
+    rows, columns = data.shape[0], dst.shape[-1]
     nisa.nc_matmul(
         dst=dst,
         stationary=data,
-        moving=identity[0 : data.shape[0], 0 : dst.shape[-1]],
+        moving=identity if identity.shape == (rows, columns) else identity[0:rows, 0:columns],
         is_moving_onezero=True,
         is_transpose=bool(dst.dtype == data.dtype),
         accumulate=False,
@@ -165,12 +166,17 @@ def multiply_row_tile(
     )
 
 
+def row_tiles(tiles: int) -> list[slice]:
+    """Return the partitions of each row tile, of the whole array or its halves."""
+    return [slice(None)] if tiles == 1 else [slice(0, HALF), slice(HALF, PARTITIONS)]
+
+
 def multiply_tile(
     dst: Tensor, stationary: Tensor, moving: Tensor, tile: int, tiles: int, accumulate: bool
 ) -> None:
     """Run ``multiply`` in the whole array, where ``tiles`` is 1, or in one of two row tiles."""
     if tiles > 1:
-        rows = slice(tile * HALF, (tile + 1) * HALF)
+        rows = row_tiles(tiles)[tile]
         stationary, moving = stationary[rows], moving[rows]
     multiply_row_tile(dst, stationary, moving, tile * HALF, PARTITIONS // tiles, accumulate)
 

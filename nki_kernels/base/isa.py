@@ -10,11 +10,12 @@ AWS's index has the real package; `nki_sim.base.neuron_packages` says how to ins
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 from nki_sim.base.installed_nki import COPIES, real_nki
 
-from .counting import CountedIsa
+from .counting import counted_isa
 from .simulator_copy import simulator_copy
 from .tensor import Tensor as Tensor
 
@@ -23,16 +24,16 @@ REAL_NKI = _real is not None
 
 nki: Any
 nl: Any
-nisa: CountedIsa
+nisa: ModuleType
 if _real is not None:
     nki = _real
     COPIES.append(simulator_copy)
     nl = importlib.import_module("nki.language")
-    nisa = CountedIsa(importlib.import_module("nki.isa"))
+    nisa = counted_isa(importlib.import_module("nki.isa"))
 else:
     from nki_sim.import_nki.modules import simulated_nki
 
     _modules = simulated_nki()
     nki = _modules["nki"]
     nl = _modules["nki.language"]
-    nisa = CountedIsa(_modules["nki.isa"])
+    nisa = counted_isa(_modules["nki.isa"])

@@ -230,14 +230,16 @@ def _take(this: _Round, block: _Running) -> list[Task | Single | After]:
 
 def pipeline(items: Iterable[Item], depth: int = 2) -> None:
     """Run tasks: the first half of each before the second half of the one ``depth - 1`` before."""
-    begun = deque[Task | After]()
+    begun, count = deque[Task | After](), 0  # what is not finished, and how many tasks of it
 
     def finish(most: int) -> None:
-        while begun and (isinstance(begun[0], After) or _task_count(begun) > most):
+        nonlocal count
+        while begun and (count > most or isinstance(begun[0], After)):
             item = begun.popleft()
             if isinstance(item, After):
                 item.run()
             else:
+                count -= 1
                 next(item, None)
 
     for item in items:
@@ -247,6 +249,7 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
         if not isinstance(item, Turn):
             begun.append(item)
             if not isinstance(item, After):
+                count += 1
                 next(item)
         finish(0 if isinstance(item, Turn) else depth - 1)
     finish(0)

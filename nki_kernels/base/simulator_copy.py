@@ -47,7 +47,7 @@ def copied_module(path: str) -> ModuleType:
             REAL_NKI=False,
             nki=modules["nki"],
             nl=modules["nki.language"],
-            nisa=counting.CountedIsa(modules["nki.isa"]),
+            nisa=counting.counted_isa(modules["nki.isa"]),
             Tensor=Tensor,
         )
         sys.modules.update({COPY: copy, base.__name__: base, api.__name__: api})

@@ -50,7 +50,12 @@ def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = F
 
 def table_terms(table: Tensor, dimensions: int) -> list[Tensor]:
     """Return the tables that add up to ``table``: two if it is refined and has a dimension more."""
-    return [table[0], table[1]] if len(table.shape) > dimensions else [table]
+    return [table[0], table[1]] if term_count(table, dimensions) > 1 else [table]
+
+
+def term_count(table: Tensor, dimensions: int) -> int:
+    """Return how many tables add up to ``table``."""
+    return 2 if len(table.shape) > dimensions else 1
 
 
 def data_dtype(table: Tensor, dimensions: int) -> Any:

@@ -127,9 +127,9 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
 class Held:
     """Tables in SBUF that the first, the other, and the last steps use."""
 
-    # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
-    first: Tensor = field(init=False)
-    last: Tensor = field(init=False)  # Wr, Wi, -Wi: [C, 3, columns], with zeros from column C on
+    # For each part [r1, 2 r1], for each place [2 r1, 2 r1] from partition 0 and 64 on, or one.
+    first: list[Tensor] = field(init=False)
+    last: list[Tensor] = field(init=False)  # Wr, Wi, -Wi: [C, columns], with zeros from column C on
     factors: Tensor = field(init=False)  # twiddles [C, 2, A], where no stage follows the first one
     tools: Tools = field(init=False)  # for other stages
 
@@ -184,7 +184,9 @@ class FourStep:
         Tables are streamed that do not fit, or that only one block reads.
         """
         held = self.held = Held()  # those of a count take no room any more
-        held.first, held.last = load_tables(self._ends)
+        first, last = load_tables(self._ends)
+        held.first = _opening_matrices(self.spread, first)
+        held.last = [last[:, index] for index in range(3)]
         if not self.stages:
             (factors,) = load_tables([self._table])
             held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
@@ -274,7 +276,7 @@ class FourStep:
         spread, stages = self.spread, self.stages
         most = max(1, PSUM_BANK // (2 * spread.first)) if spread.parts == 1 else 1
         run = stages[0].stage.left if stages else 1  # a' that are neighbours in the state
-        each = self.inputs.each(pieces[0].rows)
+        each, state = self.inputs.each(pieces[0].rows), self._digits(state, pieces[0].rows.each)
         for chunk in pieces:
             low = chunk.low // spread.columns
             end = low + chunk.size // spread.columns
@@ -305,7 +307,7 @@ class FourStep:
             if is_shared:
                 count, start = rows, 0
             if not banks or not is_shared:
-                targets.append(self._opened_at(state, start, count, rows, products))
+                targets.append(self._opened_at(state, start, count, products))
                 banks.append(psum((columns, *targets[-1].shape[1:])))
         for row in range(products.rows):
             for digit in range(products.digit, products.digit + products.count):
@@ -329,23 +331,28 @@ class FourStep:
         if self.stages:
             yield
 
-    def _opened_at(
-        self, state: Tensor, row: int, count: int, rows: int, products: Products
-    ) -> Tensor:
+    def _digits(self, state: Tensor, rows: int) -> Tensor:
+        """Return a state as [C, rows, k1, (j, part), m], or as it is where no stage follows."""
+        if not self.stages:
+            return state
+        stage = self.stages[0].stage
+        y = state[:, 0 : rows * stage.numbers]
+        y = y.reshape((state.shape[0], rows, stage.done, stage.pitch))
+        y = y[:, :, :, 0 : 2 * stage.contracted * stage.left]
+        return y.reshape_dim(3, (2 * stage.contracted, stage.left))
+
+    def _opened_at(self, state: Tensor, row: int, count: int, products: Products) -> Tensor:
         """Return the place of products of ``count`` rows in the state.
 
         It is [C, rows, k1, (j, part), m] or, where no stage follows, [C, part, rows, k1].
         """
         if not self.stages:
             return state[:, :, row : row + count]
-        stage = self.stages[0].stage
-        y = state[:, 0 : rows * stage.numbers]
-        y = y.reshape((state.shape[0], rows, stage.done, stage.pitch))
-        y = y[:, row : row + count, :, 0 : 2 * stage.contracted * stage.left]
-        y = y.reshape_dim(3, (2 * stage.contracted, stage.left))
-        size = min(products.count, stage.left)
-        j, m = divmod(products.digit, stage.left)
-        return y[:, :, :, 2 * j : 2 * (j + products.count // size), m : m + size]
+        left = self.stages[0].stage.left
+        size = min(products.count, left)
+        j, m = divmod(products.digit, left)
+        end = 2 * (j + products.count // size)
+        return state[:, row : row + count, :, 2 * j : end, m : m + size]
 
     def _contract(self, dst: Tensor, chunk: Chunk, place: int, row: int, digit: int) -> None:
         """Multiply one a' of one row, into PSUM [columns, part, k1]."""
@@ -355,13 +362,13 @@ class FourStep:
         if spread.parts == 2:
             for part in range(2):
                 at = column_of(spread, chunk, row, digit, part)
-                multiply(dst, tile[0:radix, at : at + whole], first[:, part], part > 0)
+                multiply(dst, tile[0:radix, at : at + whole], first[part], part > 0)
         elif spread.places == 2:
             held = slice(place * HALF, place * HALF + 2 * radix)
             data = tile[held, at : at + whole]
-            multiply_row_tile(dst, data, first[held, 0], place * HALF, HALF, False)
+            multiply_row_tile(dst, data, first[place], place * HALF, HALF, False)
         else:
-            multiply(dst, tile[0 : 2 * radix, at : at + whole], first[0 : 2 * radix, 0], False)
+            multiply(dst, tile[0 : 2 * radix, at : at + whole], first[0], False)
 
     # Stockham's stages, and the twiddles.
 
@@ -409,12 +416,12 @@ class FourStep:
         if store.tile is None:
             store.tile = self._result_tile(store)
         _, _, rows, size = state.shape
+        last, parts = self.held.last, (state[:, 0], state[:, 1])
         for part in range(2):
-            bank = psum((self.held.last.shape[2], rows, size))
+            bank = psum((last[0].shape[1], rows, size))
             # W is symmetric.
             for term in range(2):
-                matrix = self.held.last[:, SPLIT_TERMS[part][term]]
-                multiply(bank, matrix, state[:, term], term > 0)
+                multiply(bank, last[SPLIT_TERMS[part][term]], parts[term], term > 0)
             place = store.tile[:, part, row : row + rows, low : low + size]
             evacuate(bank[0 : self.spread.columns], place)
         yield
@@ -474,6 +481,17 @@ class Transforms:
     def block(self, rows: Rows, number: int) -> Block:
         source, target = replace(self.source, base=rows.base), replace(self.target, base=rows.base)
         return self.kernel.block(source, target, rows, weigh=self.weigh)
+
+
+def _opening_matrices(spread: Spread, table: Tensor) -> list[Tensor]:
+    """Return the matrices of the first stage, see ``Held``, of its table in SBUF.
+
+    The table is [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1].
+    """
+    if spread.parts == 2:
+        return [table[:, part] for part in range(2)]
+    rows = 2 * spread.first
+    return [table[place * HALF : place * HALF + rows, 0] for place in range(spread.places)]
 
 
 def _runs(low: int, end: int, run: int, most: int) -> Iterator[tuple[int, int]]:

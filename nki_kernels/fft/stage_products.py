@@ -13,14 +13,17 @@ from typing import Any
 
 from ..base import chip
 from ..base.engines import (
+    HALF,
     NARROW,
+    PARTITIONS,
     WHOLE_RADIX,
     clear,
     evacuate,
     even_columns,
-    multiply_tile,
+    multiply_row_tile,
     padded_columns,
     psum,
+    row_tiles,
     sbuf,
     transfer,
     transpose,
@@ -29,7 +32,7 @@ from ..base.engines import (
 from ..base.isa import Tensor, nisa
 from ..base.pipeline import TURN, After, Block, Task
 from ..base.row_guard import mark_of
-from ..base.table_terms import PAIRS, evacuate_operand, table_terms
+from ..base.table_terms import PAIRS, evacuate_operand, table_terms, term_count
 from ..base.tables import Stream
 from .stage import Group, Stage
 
@@ -58,9 +61,13 @@ class Matrices:
     first: int  # the first product that reads them
     sharing: int  # products that share a matrix
 
-    def matrix(self, product: int, piece: int, term: int) -> Tensor:
-        """Return the matrix [rows, columns] of a product."""
-        return self.pieces[piece][term][:, (product - self.first) // self.sharing]
+    def matrices(self, product: int, tiles: int) -> list[list[list[Tensor]]]:
+        """Return a product's matrices [piece][term][row tile], each [rows of the tile, columns]."""
+        number = (product - self.first) // self.sharing
+        return [
+            [[term[rows, number] for rows in row_tiles(tiles)] for term in terms]
+            for terms in self.pieces
+        ]
 
 
 @dataclass
@@ -75,7 +82,7 @@ class Tabled:
     @property
     def terms(self) -> int:
         """Terms of the table: 2 if it is refined."""
-        return len(table_terms(self.table, 3))
+        return term_count(self.table, 3)
 
     @property
     def steps(self) -> int:
@@ -242,52 +249,66 @@ def product_group(
     put: Put,
 ) -> Task:
     """Make the products of a group: transpose slabs, multiply them in ``tiles`` row tiles."""
-    stage, partitions = tabled.stage, state.shape[0]
+    stage, pieces, left = tabled.stage, tabled.stage.pieces, tabled.stage.left
+    steps, count = PAIRS[: tabled.steps], stage.together
     operands = [
-        operand
-        for low in range(0, group.count, stage.together)
-        for operand in _transposed(tabled, state, row, tiles, group, low, tools)
+        _transposed(tabled, state, row, tiles, group, low, tools)
+        for low in range(0, group.count, count)
     ]
     yield
-    is_sum = tabled.steps * stage.pieces > 1  # a sum has a PSUM bank of its own
+    is_sum = len(steps) * pieces > 1  # a sum has a PSUM bank of its own
     together = 1 if is_sum else group.count
+    halves, size = row_tiles(stage.tiles)[:tiles], PARTITIONS // stage.tiles
+    shape = (operands[0][0].shape[-1], 2, stage.produced, stage.slabs, together)
+    if left == 1:  # consecutive K side by side
+        shape = (*shape[:3], together, stage.slabs)
+    number, matrix = -1, list[list[list[Tensor]]]()
     for low in range(0, group.count, together):
-        shape = (operands[0][0].shape[-1], 2, stage.produced, stage.slabs, together)
-        if stage.left == 1:  # consecutive K side by side
-            shape = (*shape[:3], together, stage.slabs)
         banks = [psum(shape) for _ in range(tiles)]
-        for index in range(together):
-            for step, (term, factor) in enumerate(PAIRS[: tabled.steps]):
-                for piece in range(stage.pieces):
-                    data = operands[low + index][term][:, piece]
-                    matrix = matrices.matrix(group.first + low + index, piece, factor)
-                    for tile, bank in enumerate(banks):
-                        place = bank[:, :, :, index] if stage.left == 1 else bank[..., index]
-                        multiply_tile(place, data, matrix, tile, stage.tiles, step + piece > 0)
+        products = []  # views of them all come first, as Python is fast at equal work in a row
+        for index in range(low, low + together):
+            terms, here = operands[index // count], index % count
+            if number != (number := (group.first + index) // matrices.sharing):
+                matrix = matrices.matrices(group.first + index, stage.tiles)
+            places = [
+                bank[:, :, :, index - low] if left == 1 else bank[..., index - low]
+                for bank in banks
+            ]
+            for step, (term, factor) in enumerate(steps):
+                for piece in range(pieces):
+                    for tile, (place, rows) in enumerate(zip(places, halves, strict=True)):
+                        data, held = terms[term][rows, here, piece], matrix[piece][factor][tile]
+                        products.append((place, data, held, tile * HALF, step + piece > 0))
+        for place, data, held, first, is_more in products:
+            multiply_row_tile(place, data, held, first, size, is_more)
         for tile, bank in enumerate(banks):
             # With refined tables ScalarE alone would take longer than the products. VectorE helps,
             # unless it would keep ScalarE from PSUM.
-            helps = tabled.terms > 1 and not chip.psum_port_is_shared() and (low + tile) % 2 == 1
-            put(Results(bank[0:partitions], *stage.results_at(row, group, low, tile), not helps))
+            helps = len(steps) > 1 and (low + tile) % 2 == 1 and not chip.psum_port_is_shared()
+            results = bank[0 : state.shape[0]]
+            put(Results(results, *stage.results_at(row, group, low, tile), not helps))
 
 
 def _transposed(
     tabled: Tabled, state: Tensor, row: int, tiles: int, group: Group, low: int, tools: Tools
-) -> list[list[Tensor]]:
-    """Transpose slabs of a PSUM bank's products; return [product][term] of [rows, piece, P]."""
-    stage, partitions = tabled.stage, state.shape[0]
+) -> list[Tensor]:
+    """Transpose slabs of a PSUM bank's products; return terms [rows, product, piece, P]."""
+    stage, partitions, pieces = tabled.stage, state.shape[0], tabled.stage.pieces
     depth = stage.rows if tiles == stage.tiles else WHOLE_RADIX  # else the other tile has no row
     wide, count = max(depth, NARROW + 1), min(stage.together, group.count - low)
     columns, dtype = padded_columns(partitions, depth), transposed_dtype(state.dtype)
-    bank = psum((wide, count, stage.pieces, even_columns(columns, dtype)), dtype)[..., 0:columns]
+    bank = psum((wide, count, pieces, even_columns(columns, dtype)), dtype)[..., 0:columns]
+    identity, stride = tools.identity[0:partitions, 0:columns], stage.stride
+    views = []
     for index in range(count):
-        for piece in range(stage.pieces):
+        for piece in range(pieces):
             first = stage.first_number(row, group, low + index, piece)
-            end = first + (wide - 1) * stage.stride + 1
-            transpose(bank[:, index, piece], state[:, first : end : stage.stride], tools.identity)
-    is_scalar = tools.is_scalar or (chip.transposes_mix_rows() and stage.done > 1)
-    found = evacuate_operand(bank[0:depth], tabled.table.dtype, tabled.terms, is_scalar)
-    return [[term[:, index] for term in found] for index in range(count)]
+            end = first + (wide - 1) * stride + 1
+            views.append((bank[:, index, piece], state[:, first:end:stride]))
+    for place, data in views:
+        transpose(place, data, identity)
+    is_scalar = tools.is_scalar or (stage.done > 1 and chip.transposes_mix_rows())
+    return evacuate_operand(bank[0:depth], tabled.table.dtype, tabled.terms, is_scalar)
 
 
 # Puts.

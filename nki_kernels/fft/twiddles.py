@@ -42,11 +42,10 @@ class Sums:
         if self._products is None:
             return
         (target, by_real, by_imaginary), self._products = self._products, None
+        by_real, by_imaginary = by_real.reshape(target.shape), by_imaginary.reshape(target.shape)
         for part, op in enumerate((nl.subtract, nl.add)):
-            place = target[:, part]
-            data = by_real[:, part].reshape(place.shape)
-            other = by_imaginary[:, 1 - part].reshape(place.shape)
-            nisa.tensor_tensor(dst=place, data1=data, data2=other, op=op)
+            data, other = by_real[:, part], by_imaginary[:, 1 - part]
+            nisa.tensor_tensor(dst=target[:, part], data1=data, data2=other, op=op)
 
 
 class Twiddles:

@@ -32,13 +32,15 @@ from functools import partial
 
 from ..base import chip
 from ..base.engines import (
+    HALF,
     PARTITIONS,
     PSUM_BANK,
     chunks,
     clear,
     itemsize,
-    multiply_tile,
+    multiply_row_tile,
     psum,
+    row_tiles,
     sbuf,
 )
 from ..base.isa import Tensor, nisa, nl
@@ -322,17 +324,19 @@ class Mixing:
                 continue
             banks = [_bank(rows, inners, held, batch) for _ in weight.inputs]
             halves.append((half, banks))
+        tiles, size = row_tiles(modes.halves), PARTITIONS // modes.halves
+        matrices = [weight.of(number, each, output) for each in range(len(weight.inputs))]
         for inner in range(inners):
             for place in range(outers):
+                f = (outer + place) * modes.inner + first + inner
                 for half, banks in halves:
                     if place >= banks[0].shape[2]:
                         continue
-                    for each, bank in enumerate(banks):
-                        f = (outer + place) * modes.inner + first + inner
-                        matrix = weight.of(number, each, output)[:, :, f]
-                        moved = self.spectra[each][:, :, low * modes.inner + f]
-                        dst = bank[:, inner, place]
-                        multiply_tile(dst, matrix, moved, half, modes.halves, False)
+                    lanes = tiles[half]
+                    for matrix, data, bank in zip(matrices, self.spectra, banks, strict=True):
+                        moved = data[lanes, :, low * modes.inner + f]
+                        dst, table = bank[:, inner, place], matrix[lanes, :, f]
+                        multiply_row_tile(dst, table, moved, half * HALF, size, False)
         for half, banks in halves:
             start = half * modes.each + low + outer
             self.put(Mixed(output, start, first, banks[0], banks[1:]))

@@ -22,7 +22,7 @@ from nki_sim.errors import NkiValidationError
 from nki_sim.views.tensor import NkiTensor
 
 from .issue import Issue
-from .issue_cache import CONSTANT, NotByValue, frozen
+from .issue_cache import BOOLS, CONSTANT, NotByValue, frozen
 from .launch_state import LaunchState, active, current
 
 
@@ -102,8 +102,10 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
                 kind = type(value)
                 if kind is NkiTensor:
                     parts.append(value._layout)
+                elif kind in CONSTANT:
+                    parts.append(value)
                 else:
-                    parts.append(value if kind in CONSTANT else frozen(value))
+                    parts.append(BOOLS[value] if kind is bool else frozen(value))
         except NotByValue:
             issue = function(*args, **kwargs)
             _locate(issue, parameters, values, len(args), kwargs)

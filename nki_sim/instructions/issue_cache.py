@@ -27,7 +27,7 @@ CONSTANT = frozenset(
     | {enums.matmul_perf_mode, enums.nc_version, enums.MemoryRegion}
 )
 _INTEGERS = frozenset({int, bool})
-_BOOLS = {True: (bool, True), False: (bool, False)}
+BOOLS = {True: (bool, True), False: (bool, False)}
 _float_bits = struct.Struct("<d").pack
 
 
@@ -42,7 +42,7 @@ def frozen(value: Any) -> Any:
     """
     kind = type(value)
     if kind is bool:
-        return _BOOLS[value]
+        return BOOLS[value]
     if kind is int:
         return (int, value)
     if kind in CONSTANT:

@@ -45,11 +45,15 @@ class LaunchState(running.Launch):
         self.kernel = kernel  # the function
         self.waived: set[str] = set()  # waived rules that the kernel broke
         self.trace: list[Traced] | None = [] if record or dry else None
+        # The latest instructions of the trace, whose accesses are not noted: (waits, number, ...).
+        self.unnoted: list[tuple[list[Any], int, Issue, Operands, Operands]] = []
         self.notes: list[Note] | None = None  # one for each entry of the trace, if wanted
         # The waits of an instruction that are not for data: (index of the first one, kind).
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
+        # A tensor of each shape, dtype and memory on the chip, the first one.
+        self.kinds: dict[tuple[Any, ...], NkiTensor] = {}
         self.unchecked_bytes = 0  # of tensors since the last look at this computer's memory
         self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
         self.constants: set[Storage] = set()  # tensors that are filled before the kernel starts
@@ -84,8 +88,12 @@ class LaunchState(running.Launch):
 
     def recorded(self) -> list[Traced]:
         """Returns the trace of a launch that is recorded."""
+        self.note_accesses()
         assert self.trace is not None
         return self.trace
+
+    def note_accesses(self) -> None:
+        """Notes the accesses of the latest instructions, and what these wait for."""
 
     def note_waits(self, n: int, waits: list[Any], kind: str) -> None:
         """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""
@@ -100,6 +108,10 @@ class LaunchState(running.Launch):
         address: tuple[int, int] | None = None,
     ) -> NkiTensor:
         """Returns a new tensor."""
+        raise NotImplementedError
+
+    def allocate_again(self, kind: tuple[Any, ...], name: str) -> NkiTensor:
+        """Returns a new tensor of a kind in ``kinds``."""
         raise NotImplementedError
 
     def hold_constant(self, tensor: NkiTensor, array: Array) -> None:

@@ -15,13 +15,14 @@ from nki_sim.base.operators import OPERATORS
 from nki_sim.base.removed_api import defined_in
 from nki_sim.errors import NO_TENSOR, NkiValidationError, brief
 from nki_sim.instructions.issue import Issue
-from nki_sim.instructions.launch_state import active
+from nki_sim.instructions.launch_state import active, current
 from nki_sim.isa.dma_costs import set_fill
 from nki_sim.views.tensor import NkiTensor
 
 Shape = int | Sequence[int]
 Buffer = MemoryRegion | None
 _SBUF = MemoryRegion.sbuf
+_INTS = frozenset({int})
 
 
 def _tensor(function: str, argument: str, value: object) -> NkiTensor:
@@ -58,6 +59,11 @@ def ndarray(
         NkiValidationError: an argument is not allowed, or the memory cannot hold the tensor.
         TypeError: the dtype is unknown.
     """
+    if type(buffer) is MemoryRegion and type(dtype) is str and type(shape) is tuple:
+        session, kind = current(), (shape, dtype, buffer)
+        is_plain = address is None and _INTS.issuperset(map(type, shape))
+        if is_plain and session is not None and kind in session.kinds:
+            return session.allocate_again(kind, name)
     if not isinstance(buffer, MemoryRegion):
         rule = "must be nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm"
         raise NkiValidationError("nl.ndarray", "buffer", repr(buffer), rule)

@@ -22,6 +22,7 @@ import numpy as np
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.launch_state import LaunchState, Operands
+from nki_sim.views.indices import Indirection
 from nki_sim.views.layout import Layout
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor
@@ -49,6 +50,8 @@ class LoopBody:
         self.body_fun = body_fun
         self.session = session
         self.state = _state(body_fun)
+        # Of each instruction its issue, how the stored scalar was computed, and of each operand
+        # (tensor, or its number among those of the body; layout; offset; what kind of index).
         self.first: list[Any] | None = None
 
     def __call__(self, variable: Callable[[], RunTimeValue]) -> Any:
@@ -78,13 +81,20 @@ class LoopBody:
         session = self.session
         outer = session.__dict__.get("issue")
         scope, before = session.loop_scope, session.scalars_made
-        local: dict[int, int] = {}
+        local: dict[Any, int] = {}
         plain = type(session).issue
 
         # A loop inside of this loop is checked by itself, as its number of iterations may differ.
         def issue(issue: Issue, writes: Operands, reads: Operands, name: str | None) -> int:
-            operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
-            issued.append((issue, operands, _relative(issue.recorded, before)))
+            recorded = issue.recorded
+            found = [issue, None if recorded is None else _relative(recorded, before)]
+            for t in (*writes, *reads):
+                place: Any = t.storage
+                if place.scope is not None and _is_inside(place.scope, scope):
+                    place = local.setdefault(place, len(local))
+                kind = None if t._dynamic is None else _kind(t._dynamic, before)
+                found += place, t._layout, t.offset, kind
+            issued.append(tuple(found))
             return plain(session, issue, writes, reads, name)
 
         session.issue = issue  # type: ignore[method-assign]
@@ -97,27 +107,24 @@ class LoopBody:
                 session.issue = outer  # type: ignore[method-assign]
 
 
-def _operand(t: NkiTensor, scope: Any, local: dict[int, int], before: int) -> tuple[Any, ...]:
-    """Returns what of an operand must be the same in every iteration.
-
-    Tensors and scalars that the body makes are identified by their order. ``before`` is the number
-    of scalars that had been made when the iteration began.
-    """
-    around = t.storage.scope
+def _is_inside(around: Any, scope: Any) -> bool:
+    """Returns whether a body is that of ``scope``, or of a loop inside of it."""
     while around is not None and around is not scope:
         around = around.outer
-    place: Any = id(t.storage)
-    if around is scope:
-        place = ("body", local.setdefault(place, len(local)))
-    if t._dynamic is None:
-        return place, t._layout, t.offset, None
-    recorded = getattr(t._dynamic.index, "recorded", None)
-    kind: Any = t._dynamic.kind
-    return place, t._layout, t.offset, (kind, _relative(recorded, before)) if recorded else kind
+    return around is scope
+
+
+def _kind(dynamic: Indirection, before: int) -> Any:
+    """Returns what of an index must be the same in every iteration."""
+    recorded = getattr(dynamic.index, "recorded", None)
+    return (dynamic.kind, _relative(recorded, before)) if recorded else dynamic.kind
 
 
 def _relative(recorded: Any, before: int) -> Any:
-    """Returns how a scalar was computed; scalars of the iteration are identified by order."""
+    """Returns how a scalar was computed; scalars of the iteration are identified by order.
+
+    ``before`` is the number of scalars that had been made when the iteration began.
+    """
     if isinstance(recorded, int):
         return recorded - before if recorded > before else ("outside", recorded)
     if isinstance(recorded, tuple) and recorded[0] != "int":
@@ -126,22 +133,16 @@ def _relative(recorded: Any, before: int) -> Any:
 
 
 def _same_instructions(first: list[Any], other: list[Any]) -> bool:
-    if len(first) != len(other):
-        return False
-    for (a, operands, scalar), (b, others, its) in zip(first, other, strict=True):
-        if scalar != its:
-            return False
-        # Equal layouts are usually the same object.
-        if operands != others and _in_numbers(operands) != _in_numbers(others):
-            return False
-        if a is not b and _constants(a) != _constants(b):
-            return False
-    return True
+    # Equal issues and layouts are usually the same object.
+    return len(first) == len(other) and all(
+        a == b or _in_numbers(a) == _in_numbers(b) for a, b in zip(first, other, strict=True)
+    )
 
 
-def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    # With the contents of layouts in place of the layouts.
-    return [(place, _contents(layout), offset, kind) for place, layout, offset, kind in operands]
+def _in_numbers(issued: tuple[Any, ...]) -> list[Any]:
+    # With the contents of the issue and of the layouts in their place.
+    issue, *rest = issued
+    return [_constants(issue), *[_contents(v) if type(v) is Layout else v for v in rest]]
 
 
 def _constants(issue: Issue) -> tuple[Any, ...]:

@@ -72,7 +72,7 @@ def _data_edges(session: LaunchState) -> list[tuple[int, int]]:
     for n, (_, writes, reads, block) in enumerate(_log(session)):
         found: list[Any] = []
         for t in reads:
-            wait_for_writes(found, t, n, whole=False)
+            wait_for_writes(found, t)
             t.storage.reads[id(t), n] = t, n, ""
         for t in writes:
             wait_for_overwritten(found, t, own="any")

@@ -59,7 +59,6 @@ class CoreSession(Session, CoreState):
         self.program, self.programs = program, PROGRAMS
         # Whether core_barrier is legal depends on the number of programs.
         self.issues = shared_cache(self.chip, dtypes.is_precise(), PROGRAMS)
-        self.log = []
         self.shared: dict[Storage, int] = {}  # numbers of the tensors that both programs share
         self.named: dict[str, int] = {}  # how many shared tensors were allocated, by name
         self.accesses: dict[int, list[Access]] = {}
@@ -103,10 +102,12 @@ class CoreSession(Session, CoreState):
         if issue.meets is not None:
             self.pair.meet(self, n, issue, writes[0], reads)
             return
-        for is_write, operands in ((False, reads), (True, writes)):
-            for t in operands:
-                if t.buffer is _SHARED:
-                    self._note_access(n, issue, t, is_write)
+        for t in reads:
+            if t.buffer is _SHARED:
+                self._note_access(n, issue, t, is_write=False)
+        for t in writes:
+            if t.buffer is _SHARED:
+                self._note_access(n, issue, t, is_write=True)
 
     def _note_access(self, n: int, issue: Issue, t: NkiTensor, is_write: bool) -> None:
         found = self.accesses.setdefault(self.shared[t.storage], [])

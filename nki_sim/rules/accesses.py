@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -19,7 +20,8 @@ FEW = 64  # accesses up to which a look at each of them is faster
 _MOST_CELLS = 32  # of one access; larger accesses are kept apart
 
 Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
-Entry = tuple[NkiTensor, int, str]  # view, instruction, stream
+# View, instruction, stream; the view is None for reads by a stream of a tile that is tracked whole.
+Entry = tuple[Any, int, str]
 
 
 def region(t: NkiTensor) -> Region:
@@ -28,7 +30,7 @@ def region(t: NkiTensor) -> Region:
     if found is None:
         layout = t._layout
         low = (t.offset - layout.base) * layout.itemsize
-        found = low, low + layout.span_bytes, *layout.partitions
+        found = (low, low + layout.span_bytes, *layout.partitions)
         if t._dynamic is not None:
             found = 0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1
         t._region = found
@@ -55,6 +57,7 @@ class Accesses(dict[Any, Entry]):
         self.streams = {key for key in entries if type(key) is str}  # keys of in-order streams
         self._next = itertools.count()
         self._numbers = {key: next(self._next) for key in entries}  # their order
+        self._boxes = Counter([region(t) for t, _, _ in entries.values() if t is not None])
         self._divide()
 
     def __setitem__(self, key: Hashable, entry: Entry) -> None:
@@ -67,6 +70,8 @@ class Accesses(dict[Any, Entry]):
             elif self._new is not None:
                 self._new.append(key)
         super().__setitem__(key, entry)
+        if entry[0] is not None:
+            self._boxes[region(entry[0])] += 1
         if len(self) > self._most:
             self._divide()
         else:
@@ -78,6 +83,16 @@ class Accesses(dict[Any, Entry]):
         del self._numbers[key]
         self.streams.discard(key)
         self._joint = self._new = None
+
+    def has_inside(self, t: NkiTensor) -> bool:
+        """Returns whether the box of a view has that of an access in it, or a stream's access.
+
+        There may be many accesses of one box.
+        """
+        low, high, first, end = region(t)
+        return bool(self.streams) or any(
+            low <= x[0] and x[1] <= high and first <= x[2] and x[3] <= end for x in self._boxes
+        )
 
     def near(self, t: NkiTensor) -> list[tuple[Any, Entry]]:
         """Returns the keys and the accesses that may touch a view, in order."""
@@ -112,7 +127,12 @@ class Accesses(dict[Any, Entry]):
             self._wide[number] = key
 
     def _take_out(self, key: Hashable) -> None:
-        number, cells = self._numbers[key], self._cells_of(self[key][0])
+        t = self[key][0]
+        if t is not None:
+            self._boxes[region(t)] -= 1
+            if not self._boxes[region(t)]:
+                del self._boxes[region(t)]
+        number, cells = self._numbers[key], self._cells_of(t)
         for held in [self._cells[cell] for cell in cells] if cells else [self._wide]:
             del held[number]
 
@@ -121,15 +141,17 @@ class Accesses(dict[Any, Entry]):
         self._most = 2 * len(self)
         self._cells: dict[tuple[int, ...], dict[int, Any]] = {}
         self._wide: dict[int, Any] = {}
-        views = [t for t, _, _ in self.values()]
+        views = [t for t, _, _ in self.values() if t is not None]
         self._row = _row_bytes(views[-1])
         sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
         self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
         for key in self:
             self._put_in(key)
 
-    def _cells_of(self, t: NkiTensor) -> list[tuple[int, ...]]:
+    def _cells_of(self, t: NkiTensor | None) -> list[tuple[int, ...]]:
         """Returns the cells of a view, or an empty list if they are too many."""
+        if t is None:
+            return []
         spans = zip(_spans(t, self._row), self._sizes, strict=True)
         along = [range(low // size, (end - 1) // size + 1) for (low, end), size in spans]
         count = len(along[0]) * len(along[1]) * len(along[2])

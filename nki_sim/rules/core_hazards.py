@@ -10,7 +10,8 @@ the same result in any order, and a program that has written these bytes reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,12 +66,11 @@ def check_hazards(
     tensors: list[list[Storage | None]],
 ) -> None:
     """Raises NkiValidationError for the first two conflicting accesses that nothing orders."""
-    order: _Order | None = None
+    order = functools.cache(lambda: _Order(sessions, meetings))
     for number, (storage, _) in enumerate(tensors):
         first, second = [session.accesses.get(number, []) for session in sessions]
         if not _is_shared(first, second):
             continue
-        order = order or _Order(sessions, meetings)
         for a, b in _touching(first, second, order):
             if _share_bytes([a.view], [b.view]):
                 assert storage is not None
@@ -105,7 +105,7 @@ def _hazard(
 
 
 def _touching(
-    first: list[Access], second: list[Access], order: _Order
+    first: list[Access], second: list[Access], order: Callable[[], _Order]
 ) -> Iterator[tuple[Access, Access]]:
     """Yields unordered accesses of both programs to overlapping regions, one of them a write."""
     live: tuple[list[Access], list[Access]] = ([], [])
@@ -117,8 +117,9 @@ def _touching(
         others[:] = [other for other in others if region(other.view)[1] > low]
         for other in others:
             a, b = (access, other) if side == 0 else (other, access)
-            is_hazard = (a.is_write or b.is_write) and not order.is_ordered(a, b)
-            if is_hazard and overlaps(a.view, b.view) and not same.is_harmless(a, b):
+            # The order is expensive, and most programs work on their own shares.
+            is_touching = (a.is_write or b.is_write) and overlaps(a.view, b.view)
+            if is_touching and not order().is_ordered(a, b) and not same.is_harmless(a, b):
                 yield a, b
         live[side].append(access)
 
@@ -246,13 +247,15 @@ def _meetings_of_loops(
 
 def _waits(session: LaunchState) -> list[list[int]]:
     """Returns the waits of each instruction: for data, for edges, and for its engine."""
-    found = [[m if m >= 0 else ~m for m in separate(waits)] for _, waits, _ in session.recorded()]
+    found = []
     last: dict[str, int] = {}
-    for n, (issue, _, _) in enumerate(session.recorded()):
+    for n, (issue, waits, _) in enumerate(session.recorded()):
+        own = [m if m >= 0 else ~m for m in separate(waits)]
         if issue.engine != "dma":
             if issue.queue in last:
-                found[n].append(last[issue.queue])
+                own.append(last[issue.queue])
             last[issue.queue] = n
+        found.append(own)
     for n, m in session.extra_edges:
         if m < n:
             found[n].append(m)

@@ -300,7 +300,7 @@ def note_group(
         if groups is None:
             storage.groups[first] = {place: 1}
             return
-        adds = place in groups if accumulate is None else accumulate
+        adds = accumulate or (accumulate is None and place in groups)
         terms = groups[place] = groups.get(place, 0) + 1 if adds else 1
         if len(groups) > 1 and (terms > 1 or max(groups.values()) > 1):
             most = max(groups.values())

@@ -8,79 +8,87 @@ reads: wait until it has ended).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
+from typing import Any
 
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import Wait
 from nki_sim.views.layout import Layout
+from nki_sim.views.storage import Storage
 from nki_sim.views.tensor import NkiTensor
 
-from .accesses import FEW, Accesses, dims_of, indexed, region
+from .accesses import FEW, Accesses, Entry, dims_of, indexed, region
 
 NO_REORDER = "no_reorder"  # the kind of waits for the instruction before, in nl.no_reorder
 
 
 def note_accesses(
-    waits: list[Wait], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+    issued: Iterable[tuple[list[Wait], int, Issue, Sequence[NkiTensor], Sequence[NkiTensor]]],
 ) -> None:
-    """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
-    is_dma, stream = issue.engine == "dma", issue.queue
-    # Transfers, and some passes of the Tensor engine, end in another order than they begin.
-    user = n if is_dma or issue.may_overtake else stream
-    for t in reads:
-        storage = t.storage
-        whole = storage.is_tracked_whole
-        if storage.writes:
-            if len(storage.writes) > FEW:
-                storage.writes = indexed(storage.writes, storage.joints)
-            wait_for_writes(waits, t, n, whole)
-        storage.reads[user if whole else (id(t), user)] = t, n, stream
-        storage.last_users[user] = n
-        storage.accesses.append(n)
-    # An instruction of an in-order stream follows all others of its stream.
-    own = "none" if is_dma else stream
-    for t in writes:
-        storage = t.storage
-        if storage.writes:
-            if len(storage.writes) > FEW:
-                storage.writes = indexed(storage.writes, storage.joints)
-            wait_for_overwritten(waits, t, own)
-        if storage.reads:
-            if len(storage.reads) > FEW:
-                storage.reads = indexed(storage.reads, storage.joints)
-            wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
-        note_write(t, n, stream)
-        storage.last_users[user] = n
-        storage.accesses.append(~n)
+    """Appends what instructions wait for, and notes what they read and write.
+
+    Each is given as (its waits, its number, its issue, the views that it writes, and reads).
+    """
+    for waits, n, issue, writes, reads in issued:
+        is_dma, stream = issue.engine == "dma", issue.queue
+        # Transfers, and some passes of the Tensor engine, end in another order than they begin.
+        user = n if is_dma or issue.may_overtake else stream
+        for t in reads:
+            storage = t.storage
+            if storage.is_tracked_whole:
+                if storage.writes:
+                    waits += storage.writers or _writers(storage, n)
+                # A stream's reads count for the whole tile, so that their views are not kept.
+                storage.reads[user] = t if user is n else None, n, stream
+            else:
+                if storage.writes:
+                    wait_for_writes(waits, t)
+                storage.reads[id(t), user] = t, n, stream
+            storage.last_users[user] = n
+            storage.accesses.append(n)
+        # An instruction of an in-order stream follows all others of its stream.
+        own = "none" if is_dma else stream
+        for t in writes:
+            storage = t.storage
+            if storage.writes:
+                wait_for_overwritten(waits, t, own)
+            if storage.reads:
+                wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
+            note_write(t, n, stream)
+            storage.last_users[user] = n
+            storage.accesses.append(~n)
 
 
 def note_write(t: NkiTensor, n: int, stream: str) -> None:
     """Notes that instruction ``n`` writes a view."""
-    writes = t.storage.writes
-    if t._region is None:
-        region(t)
+    storage = t.storage
+    writes = storage.writes
     writes[n if n not in writes else (n, id(t))] = t, n, stream
+    storage.writers = None
 
 
-def wait_for_writes(waits: list[Wait], t: NkiTensor, n: int, whole: bool) -> None:
-    """Appends the writes for which a read of a view by instruction ``n`` waits.
+def _writers(storage: Storage, n: int) -> list[Any]:
+    """Returns the writes for which a read of a tile by instruction ``n`` waits.
 
-    With ``whole``, reads and writes of a tile wait for each other, whatever parts they touch.
-    Writes of different parts do not: in kiln's record VectorE and ScalarE fill a tile together in
-    no more time than separate tiles.
+    Reads and writes of a tile wait for each other, whatever parts they touch. Writes of different
+    parts do not: in kiln's record VectorE and ScalarE fill a tile together in no more time than
+    separate tiles.
     """
-    writes = t.storage.writes
-    if whole:
-        if isinstance(writes, Accesses):
-            waits += writes.joint(n, is_read=False)
-        else:
-            waits += [m for _, m, _ in writes.values()]
-        return
+    writes = _indexed_writes(storage)
+    if type(writes) is Accesses:
+        return writes.joint(n, is_read=False)
+    storage.writers = found = [m for _, m, _ in writes.values()]
+    return found
+
+
+def wait_for_writes(waits: list[Wait], t: NkiTensor) -> None:
+    """Appends the writes for which a read of a view waits, where parts are tracked."""
+    writes = _indexed_writes(t.storage)
     box = low, high, first, end = t._region or region(t)
-    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    near = writes.near(t) if type(writes) is Accesses else writes.items()
     for _, (other, m, _) in near:
-        x = other._region
+        x = other._region or region(other)
         is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
         if is_near and (x == box or not _interleaved(other, t)):
             waits.append(m)
@@ -91,37 +99,56 @@ def wait_for_overwritten(waits: list[Wait], t: NkiTensor, own: str) -> None:
 
     It forgets writes that the view covers.
     """
-    writes, hidden = t.storage.writes, []
+    writes, hidden = _indexed_writes(t.storage), []
     box = low, high, first, end = t._region or region(t)
-    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    near = writes.near(t) if type(writes) is Accesses else writes.items()
     for key, (other, m, stream) in near:
-        x = other._region
+        x = other._region or region(other)
         if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
             if stream != own and (x == box or not _interleaved(other, t)):
                 waits.append(m)
-            if _covers(t, other):
+            is_inside = low <= x[0] and x[1] <= high and first <= x[2] and x[3] <= end
+            if is_inside and _covers(t, other):
                 hidden.append(key)
     for key in hidden:
         del writes[key]
 
 
+def _indexed_writes(storage: Storage) -> dict[Any, Entry]:
+    if len(storage.writes) > FEW:
+        storage.writes = indexed(storage.writes, storage.joints)
+    return storage.writes
+
+
 def wait_for_reads(waits: list[Wait], t: NkiTensor, n: int, own: str, whole: bool) -> None:
     """Appends the reads for which a write of a view by instruction ``n`` waits, likewise."""
-    reads, covered = t.storage.reads, []
+    storage = t.storage
+    if len(storage.reads) > FEW:
+        storage.reads = indexed(storage.reads, storage.joints)
+    reads, covered = storage.reads, []
     has_joint = False
-    if whole and isinstance(reads, Accesses):
+    if whole and type(reads) is Accesses:
         has_joint = True
         for _, m, stream in sorted([reads[key] for key in reads.streams], key=itemgetter(1)):
             if stream != own and m != n:
                 waits.append(~m)
         waits += reads.joint(n, is_read=True)
-    near = reads.near(t) if isinstance(reads, Accesses) else reads.items()
+        if not reads.has_inside(t):
+            return  # it covers none
+    low, high, first, end = t._region or region(t)
+    near = reads.near(t) if type(reads) is Accesses else reads.items()
     for key, (other, m, stream) in near:
         if whole or overlaps(other, t):
             if not has_joint and stream != own and m != n:
                 waits.append(~m)
-            # Of a stream there is the last read only, behind which reads of other parts may be.
-            if _covers(t, other) and not (whole and type(key) is str and not _is_all(t)):
+            if other is None:
+                # Of a stream there is the last read only, behind which reads of other parts may be.
+                if _is_all(t):
+                    covered.append(key)
+                continue
+            x = other._region or region(other)
+            is_inside = low <= x[0] and x[1] <= high and first <= x[2] and x[3] <= end
+            if is_inside and _covers(t, other):
                 covered.append(key)
     for key in covered:
         del reads[key]

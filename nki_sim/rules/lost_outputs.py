@@ -21,13 +21,18 @@ _MOST = 4
 _DEPTH = 8  # of records in records
 
 
-def are_suspected(session: LaunchState, result: object) -> bool:
+def are_suspected(
+    session: LaunchState, result: object, twins: Sequence[list[Storage | None]] = ()
+) -> bool:
     """Returns whether a launch may have lost an output, which `check` decides by its log.
 
-    A recorded launch knows the reads of a tensor up to the next write only.
+    A recorded launch knows the reads of a tensor up to the next write only. The arguments are
+    those of `check`.
     """
     kept = _kept(session, result)
-    return bool(kept) and (not returned_by(result) or any(not s.reads for s in kept))
+    read = {first for first, second in twins if second is not None and second.reads}
+    is_unread = any(not s.reads and s not in read for s in kept)
+    return bool(kept) and (not returned_by(result) or is_unread)
 
 
 def check(

@@ -14,7 +14,7 @@ from typing import Any
 from nki_sim.base import dtypes
 
 CAPACITY = 256  # layouts; a launch of the longest kernels here needs a few dozen
-_INDICES = 128  # indices that a layout remembers
+_INDICES = 512  # indices that a layout remembers
 
 
 # What the rules and costs of instructions may depend on beside shape, strides and dtype: the first

@@ -41,6 +41,7 @@ class Storage:
     # Accesses that later ones may have to wait for, each as (view, instruction, stream).
     writes: dict[Any, tuple[Any, int, str]] = field(default_factory=dict)
     reads: dict[Any, tuple[Any, int, str]] = field(default_factory=dict)
+    writers: list[int] | None = None  # the instructions in ``writes``, once they are asked for
     joints: list[Any] = field(default_factory=list)  # waits for many of them
     last_users: dict[str | int, int] = field(default_factory=dict)
     # In order: n where instruction n reads it, ~n where instruction n writes it.

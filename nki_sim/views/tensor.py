@@ -11,7 +11,7 @@ import functools
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import index as as_index
 from typing import Any
 
@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
 _PSUM = MemoryRegion.psum
 _INTS = frozenset({int})
-_RESHAPE, _AP = "reshape", "ap"  # in keys of views that layouts remember
+_AP = "ap"  # in keys of views that layouts remember
 _FAR = 1 << 100  # beyond any index; a slice up to here is one without an end
 _ONE_DYNAMIC = "a tensor can have only one dynamic index"
 _NO_PARTITION = "a dynamic index cannot select a partition"
@@ -68,6 +68,30 @@ class DynamicSlice:
     def __init__(self, start: int | RunTimeValue | NkiTensor, size: int) -> None:
         self.start = start
         self.size = size
+
+
+def _remembered(method: Callable[..., NkiTensor]) -> Callable[..., NkiTensor]:
+    """Makes a method that returns a view find it in the layout, if all arguments are ints."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def view(self: NkiTensor, *args: Any, **kwargs: Any) -> NkiTensor:
+        if kwargs:
+            return method(self, *args, **kwargs)
+        for value in args:  # plain ints, because 1 and 1.0 are equal as keys
+            if type(value) is not int and not (
+                type(value) is tuple and _INTS.issuperset(map(type, value))
+            ):
+                return method(self, *args)
+        known = name, args
+        found = self._layout.indexed.get(known)
+        if found is None:
+            new = method(self, *args)
+            self._layout.remember(known, new._layout, new.offset - self.offset)
+            return new
+        return self._seen(found[0], self.offset + found[1])
+
+    return view
 
 
 class NkiTensor(NoArithmetic, NKIObject):
@@ -139,7 +163,7 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     def _seen(self, layout: Layout, offset: int) -> NkiTensor:
         """Returns a view of the same storage. Every method that makes a view calls this one."""
-        new = NkiTensor.__new__(NkiTensor)
+        new = _blank(NkiTensor)
         new._layout = layout
         new.shape = layout.shape
         new.strides = layout.strides
@@ -267,14 +291,13 @@ class NkiTensor(NoArithmetic, NKIObject):
     def __getitem__(self, key: object) -> NkiTensor:
         if type(key) is not tuple:
             key = (key,)
-        if self._dynamic is not None:
-            return self._at(key)
         index: list[Any] = []
         try:
             for item in key:
-                if type(item) is slice:
+                kind = type(item)
+                if kind is slice:
                     index.append(item.indices(_FAR))  # ints, or a TypeError
-                elif type(item) is int or item is Ellipsis:
+                elif kind is int or item is Ellipsis:
                     index.append(item)
                 else:
                     return self._at(key)
@@ -286,8 +309,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             view = self._at(key)
             self._layout.remember(known, view._layout, view.offset - self.offset)
             return view
-        layout, distance = found
-        return self._seen(layout, self.offset + distance)
+        return self._seen(found[0], self.offset + found[1])
 
     def _at(self, key: tuple[object, ...]) -> NkiTensor:
         """Returns the view of an index; raises NkiValidationError if it is not allowed."""
@@ -347,6 +369,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             view = view._with_dynamic(Indirection("scalar", start, strides[dim], n), self)
         return view
 
+    @_remembered
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Returns elements ``start`` to ``end`` (exclusive) of dimension ``dim``."""
         dim = self._dim(dim)
@@ -359,6 +382,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         key[dim] = slice(start, end, step)
         return self[tuple(key)]
 
+    @_remembered
     def select(self, dim: int, index: object) -> NkiTensor:
         """Returns the view at one index of dimension ``dim``, which is removed.
 
@@ -466,6 +490,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         step, count = index_steps(self, indirect_dim, kind == "vector")
         return view._with_dynamic(Indirection(kind, index, step, count), self)
 
+    @_remembered
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         """Reorders dimensions; the partition dimension stays first."""
         dims = integers("NkiTensor", "dims of permute", dims)
@@ -480,6 +505,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
         return self._view(shape, strides, self.offset)
 
+    @_remembered
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         """Repeats a dimension of size 1 ``size`` times."""
         dim = self._free_dim("broadcast", dim)
@@ -490,6 +516,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             raise fail("size of broadcast", size, "must be at least 1")
         return self._with_dims(dim, dim + 1, (size,), (0,))
 
+    @_remembered
     def expand_dim(self, dim: int) -> NkiTensor:
         """Inserts a dimension of size 1 before ``dim``."""
         dim = integer("NkiTensor", "dim of expand_dim", dim)
@@ -501,6 +528,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
         return self._with_dims(dim, dim, (1,), (stride,))
 
+    @_remembered
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Removes a dimension of size 1."""
         dim = self._free_dim("squeeze_dim", dim)
@@ -509,6 +537,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             raise fail(f"the size of dimension {dim}", self.shape[dim], rule)
         return self._with_dims(dim, dim + 1)
 
+    @_remembered
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Splits one dimension; one entry of ``shape`` may be -1."""
         dim = self._dim(dim)
@@ -520,6 +549,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         strides = tuple([inner * s for s in row_major(sizes)])
         return self._with_dims(dim, dim + 1, sizes, strides)
 
+    @_remembered
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
         """Merges dimensions ``start_dim`` to ``end_dim`` (inclusive), which must be contiguous."""
         start_dim = self._free_dim("flatten_dims", start_dim)
@@ -535,18 +565,9 @@ class NkiTensor(NoArithmetic, NKIObject):
         size, stride = merged[0]
         return self._with_dims(start_dim, end_dim + 1, (size,), (stride,))
 
+    @_remembered
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Returns a view of the same elements in another shape, without a copy."""
-        known = (_RESHAPE, shape)
-        is_known = type(shape) is tuple and _INTS.issuperset(map(type, shape))
-        if is_known and self._dynamic is None and known in self._layout.indexed:
-            return self._seen(self._layout.indexed[known][0], self.offset)
-        view = self._reshaped(shape)
-        if is_known and self._dynamic is None:
-            self._layout.remember(known, view._layout, 0)
-        return view
-
-    def _reshaped(self, shape: tuple[int, ...]) -> NkiTensor:
         what = "shape of reshape"
         sizes = inferred(integers("NkiTensor", what, shape), self.size, what)
         if self._leads and sizes[0] != self.shape[0]:
@@ -715,6 +736,9 @@ class NkiTensor(NoArithmetic, NKIObject):
         if not inside or self.offset < 0:
             rule = f"with offset {self.offset} it reaches outside of {self.storage.describe()}"
             raise fail("pattern of ap", pattern, rule)
+
+
+_blank = NkiTensor.__new__
 
 
 def _place(storage: Storage, buffer: MemoryRegion, offset: int, free: int) -> Place:

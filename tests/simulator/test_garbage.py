@@ -40,9 +40,22 @@ def shared(x):
     return out
 
 
-def on_two_cores(run):
+def shared_in_loop(x):
+    """A loop on each of two cores, whose index is an address."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    first = 32 * nl.program_id(0)
+
+    def body(row):
+        here, there = [t.ap([[64, 1], [1, 64]], 64 * first, row, indirect_dim=0) for t in (x, out)]
+        nl.store(there, nl.load(here))
+
+    nl.fori_loop(0, 32, body)
+    return out
+
+
+def on_two_cores(run, kernel=shared):
     with hardware.select(hardware.chip("trn2")):
-        return run(nki.simulate(shared).with_programs(2))
+        return run(nki.simulate(kernel).with_programs(2))
 
 
 def recorded():
@@ -58,6 +71,7 @@ launches = [
     recorded,
     lambda: on_two_cores(lambda kernel: nki_sim.dry_run(kernel, x)),
     lambda: on_two_cores(lambda kernel: kernel(x)),
+    lambda: on_two_cores(lambda kernel: nki_sim.dry_run(kernel, x), shared_in_loop),
 ]
 for launch in launches:
     launch()  # makes what caches keep
@@ -73,4 +87,4 @@ def test_a_launch_leaves_no_garbage(tmp_path):
     script = tmp_path / "launches.py"
     script.write_text(PROGRAM)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-    assert (done.stdout.split(), done.stderr) == (["0"] * 5, "")
+    assert (done.stdout.split(), done.stderr) == (["0"] * 6, "")
