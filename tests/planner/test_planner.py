@@ -1,6 +1,5 @@
 """The planner's choices, prices and predicted errors, compared with the kernels themselves."""
 
-import gc
 import itertools
 import math
 from dataclasses import replace
@@ -16,7 +15,6 @@ from tests import sweeps
 from tests.registry import REGISTRY
 from tests.sweeps import whole
 from tests.tolerances import near, relative_error
-from trnfft.base.memory import without_collector
 from trnfft.planner import bounds, cost, dry_runs, planner
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.stockham import Stockham
@@ -490,17 +488,3 @@ def test_ranges_are_those_of_the_finalists():
     finalists = [one for one in priced if one.predicted_ns <= limit]
     assert [one for one in priced if one.low_ns is not None] == finalists != priced
     assert all(one.low_ns <= one.predicted_ns <= one.high_ns for one in finalists)
-
-
-def test_the_collector_goes_on_after_a_search():
-    assert gc.isenabled()
-    with without_collector(), without_collector():
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with without_collector():
-            assert not gc.isenabled()
-        assert not gc.isenabled()  # as it was before
-    finally:
-        gc.enable()

@@ -1,17 +1,12 @@
 """Memory of the host: refusing arrays that exceed it, and returning what searches have freed."""
 
 import ctypes
-import gc
 import itertools
 import math
 import os
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import torch
-
-from trnfft.base.cache import after_fork
 
 _FEW = 2**24  # any computer has the memory for so many elements
 _MOST_BYTES = 2**63 - 1  # of a tensor on any device
@@ -65,52 +60,6 @@ def _memory() -> int:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return installed if limit == resource.RLIM_INFINITY else min(limit, installed)
-
-
-class _Collector:
-    """Python's collector of cyclic garbage, stopped while a block of a thread needs that."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.blocks, self.was_on = 0, False
-
-    def stop(self) -> None:
-        with self.lock:
-            if self.blocks == 0:
-                self.was_on = gc.isenabled()
-                gc.disable()
-            self.blocks += 1
-
-    def go_on(self) -> None:
-        with self.lock:
-            self.blocks -= 1
-            if self.blocks == 0 and self.was_on:
-                gc.enable()
-
-    def after_fork(self) -> None:
-        """Goes on, because no thread of this process would end a block of the forked one."""
-        if self.blocks and self.was_on:
-            gc.enable()
-        self.lock = threading.Lock()
-        self.blocks, self.was_on = 0, False
-
-
-_collector = _Collector()
-after_fork(_collector.after_fork)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Stops Python's collector of cyclic garbage in a block, for all threads.
-
-    A search makes many objects and hardly any cycles. The collector would go through all objects of
-    torch meanwhile, which takes longer than some searches.
-    """
-    _collector.stop()
-    try:
-        yield
-    finally:
-        _collector.go_on()
 
 
 def return_freed_memory() -> None:

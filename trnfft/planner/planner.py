@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from trnfft.base import cache, config
 from trnfft.base.checks import brief, check_flag
-from trnfft.base.memory import return_freed_memory, without_collector
+from trnfft.base.memory import return_freed_memory
 from trnfft.planner import accuracy, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -263,8 +263,7 @@ def _planned(problem: Problem, names: Names) -> Plan:
         return graph.solving(graph.kind, graph.inverse, "eager")
     plan = wisdom.recall(problem)
     if plan is None:
-        with without_collector():
-            plan = wisdom.remember(_eager_plan(problem) if is_eager else search(problem))
+        plan = wisdom.remember(_eager_plan(problem) if is_eager else search(problem))
         return_freed_memory()
     return plan
 
