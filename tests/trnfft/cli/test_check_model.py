@@ -623,7 +623,7 @@ def test_the_page_has_the_output_of_the_command(run):
     assert result.exit_code == 1
     assert result.stdout.splitlines() == output.splitlines()
     one_launch = about(hardware.chip("trn2").with_launches_ns(0.0, 1))
-    assert f"adds about {one_launch} for each launch on\ntrn2" in PAGE.read_text("utf-8")
+    assert f"adds about {one_launch} for each launch on trn2" in PAGE.read_text("utf-8")
 
 
 def test_the_corrected_model_of_the_page(run):
