@@ -20,8 +20,9 @@ FEW = 64  # accesses up to which a look at each of them is faster
 _MOST_CELLS = 32  # of one access; larger accesses are kept apart
 
 Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
-# View, instruction, stream; the view is None for reads by a stream of a tile that is tracked whole.
-Entry = tuple[Any, int, str]
+# View, instruction, stream; for a write also the user (see hazards.py). The view is None for reads
+# by a stream of a tile that is tracked whole.
+Entry = tuple[Any, ...]
 
 
 def region(t: NkiTensor) -> Region:
@@ -57,7 +58,7 @@ class Accesses(dict[Any, Entry]):
         self.streams = {key for key in entries if type(key) is str}  # keys of in-order streams
         self._next = itertools.count()
         self._numbers = {key: next(self._next) for key in entries}  # their order
-        self._boxes = Counter([region(t) for t, _, _ in entries.values() if t is not None])
+        self._boxes = Counter([region(t) for t, *_ in entries.values() if t is not None])
         self._divide()
 
     def __setitem__(self, key: Hashable, entry: Entry) -> None:
@@ -141,7 +142,7 @@ class Accesses(dict[Any, Entry]):
         self._most = 2 * len(self)
         self._cells: dict[tuple[int, ...], dict[int, Any]] = {}
         self._wide: dict[int, Any] = {}
-        views = [t for t, _, _ in self.values() if t is not None]
+        views = [t for t, *_ in self.values() if t is not None]
         self._row = _row_bytes(views[-1])
         sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
         self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
