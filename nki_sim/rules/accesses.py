@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 from nki_sim.views.layout import CAPACITY, Layout
@@ -190,76 +191,12 @@ def dims_of(layout: Layout) -> list[tuple[int, int]]:
     return [(n, s) for n, s in sizes if n > 1 and s > 0]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """Many waits in one: those of an earlier joint, and more.
+    """Many waits in one: those of an earlier joint, and more."""
 
-    As an index into the times at which waits are over, it is the wait that is over last, the first
-    of these if several are. While a wait has no time, it is that wait.
-    """
-
-    def __init__(self, before: Joint | None, waits: list[int]) -> None:
-        self._before, self._waits = before, waits
-        self.begin([])
-
-    def begin(self, times: list[float]) -> None:
-        """Forgets what it has found, and looks at other times."""
-        self._times = times
-        self._place = 0  # of the next wait to look at
-        self._last: int | None = None  # of the waits before that place
-        self._behind: list[Joint] | None = None  # itself and earlier joints with waits without time
-        self.is_over = False  # whether `missing` has found nothing
-
-    def missing(self) -> Joint | int | None:
-        """Returns what has no time yet: the joint before or a wait; None if all have a time."""
-        if self._before is not None and not self._before.is_over:
-            return self._before
-        found = self._look()
-        self.is_over = found is None
-        return found
-
-    def __index__(self) -> int:
-        if self._behind is None:
-            self._behind = []
-            joint: Joint | None = self
-            while joint is not None and joint._place < len(joint._waits):
-                self._behind.append(joint)
-                joint = joint._before
-        while self._behind:
-            missing = self._behind[-1]._look()
-            if missing is not None:
-                return missing
-            self._behind.pop()
-        assert self._last is not None
-        return self._last
-
-    def _look(self) -> int | None:
-        """Returns the first wait that has no time. The waits of earlier joints have one."""
-        times = self._times
-        if self._place == 0 and self._before is not None:
-            self._last = self._before._last
-        for m in self._waits[self._place :]:
-            if times[m] < 0:
-                return m
-            if self._last is None or times[m] > times[self._last]:
-                self._last = m
-            self._place += 1
-        return None
-
-    def all(self) -> list[int]:
-        """Returns all waits."""
-        found: list[list[int]] = []
-        joint: Joint | None = self
-        while joint is not None:
-            found.append(joint._waits)
-            joint = joint._before
-        return list(itertools.chain.from_iterable(reversed(found)))
+    before: Joint | None
+    waits: list[int]
 
 
 Wait = int | Joint  # an instruction, as n or ~n (see hazards.py), or many in one
-
-
-def separate(waits: list[Any]) -> list[int]:
-    """Returns waits with those of joints one by one."""
-    if Joint not in map(type, waits):
-        return waits
-    return [m for wait in waits for m in (wait.all() if type(wait) is Joint else (wait,))]
