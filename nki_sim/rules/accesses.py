@@ -147,6 +147,7 @@ class Accesses(dict[Any, Entry]):
         self._row = _row_bytes(views[-1])
         sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
         self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
+        self._latest: NkiTensor | None = None  # the latest view whose cells were asked for
         for key in self:
             self._put_in(key)
 
@@ -154,10 +155,19 @@ class Accesses(dict[Any, Entry]):
         """Returns the cells of a view, or an empty list if they are too many."""
         if t is None:
             return []
-        spans = zip(_spans(t, self._row), self._sizes, strict=True)
-        along = [range(low // size, (end - 1) // size + 1) for (low, end), size in spans]
-        count = len(along[0]) * len(along[1]) * len(along[2])
-        return list(itertools.product(*along)) if count <= _MOST_CELLS else []
+        if t is not self._latest:  # most often the latest one looked for what is near
+            self._latest, self._latest_cells = t, self._found_cells(t)
+        return self._latest_cells
+
+    def _found_cells(self, t: NkiTensor) -> list[tuple[int, ...]]:
+        (first, end), (top, bottom), (low, high) = _spans(t, self._row)
+        partitions, rows, size = self._sizes
+        first, end = first // partitions, (end - 1) // partitions + 1
+        top, bottom = top // rows, (bottom - 1) // rows + 1
+        low, high = low // size, (high - 1) // size + 1
+        if (end - first) * (bottom - top) * (high - low) > _MOST_CELLS:
+            return []
+        return [*itertools.product(range(first, end), range(top, bottom), range(low, high))]
 
 
 def _row_bytes(t: NkiTensor) -> int:
@@ -168,7 +178,7 @@ def _row_bytes(t: NkiTensor) -> int:
 
 def _spans(t: NkiTensor, row: int) -> list[tuple[int, int]]:
     """Returns the bounds of a view along partitions, rows, and bytes in a row."""
-    low, high, first, end = region(t)
+    low, high, first, end = t._region or region(t)
     rows = low // row, (high - 1) // row + 1
     column, width = low % row, 0 if t._dynamic is not None else _width(t._layout, row)
     columns = (column, column + width) if width and column + width <= row else (0, row)
