@@ -78,6 +78,10 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         issue = function(*[_own(value) for value in args], **own)
         _locate(issue, parameters, (*args, *kwargs.values()), len(args), kwargs)
         issue.signature = signature
+        for kind in ("misaligned", "on_scalar"):
+            other = getattr(issue, kind)
+            if other is not None:
+                other.signature = (*signature, kind)
         commands = [v for v in (*args, *own.values()) if type(v) is reduce_cmd]
         issue.uses_state = issue.uses_state or bool(commands)
         if session.warned == warned:  # else the next call must warn, too

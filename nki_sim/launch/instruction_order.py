@@ -77,7 +77,7 @@ def _data_edges(session: LaunchState) -> list[tuple[int, int]]:
         for t in writes:
             wait_for_overwritten(found, t, own="any")
             wait_for_reads(found, t, n, own="any", whole=False)
-            note_write(t, n, "")
+            note_write(t, n, "", n)
         edges.extend([(n, m if m >= 0 else ~m) for m in found if m not in (n, ~n)])
         if block and block in last_of_block:
             edges.append((n, last_of_block[block]))

@@ -377,7 +377,8 @@ class Session(LaunchState):
 
         Python does the same work for many instructions in a row in half the time.
         """
-        note_accesses(self.unnoted)
+        # A launch with a log may get another order.
+        note_accesses(self.unnoted, self.log is None)
         for _, n, issue, writes, reads in self.unnoted:
             if issue.takes_banks:
                 self.banks[n] = _banks(writes, reads, self.chip.psum_bank_bytes)

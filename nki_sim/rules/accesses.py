@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 from nki_sim.views.layout import CAPACITY, Layout
@@ -20,8 +21,9 @@ FEW = 64  # accesses up to which a look at each of them is faster
 _MOST_CELLS = 32  # of one access; larger accesses are kept apart
 
 Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
-# View, instruction, stream; the view is None for reads by a stream of a tile that is tracked whole.
-Entry = tuple[Any, int, str]
+# View, instruction, stream; for a write also the user (see hazards.py). The view is None for reads
+# by a stream of a tile that is tracked whole.
+Entry = tuple[Any, ...]
 
 
 def region(t: NkiTensor) -> Region:
@@ -57,7 +59,7 @@ class Accesses(dict[Any, Entry]):
         self.streams = {key for key in entries if type(key) is str}  # keys of in-order streams
         self._next = itertools.count()
         self._numbers = {key: next(self._next) for key in entries}  # their order
-        self._boxes = Counter([region(t) for t, _, _ in entries.values() if t is not None])
+        self._boxes = Counter([region(t) for t, *_ in entries.values() if t is not None])
         self._divide()
 
     def __setitem__(self, key: Hashable, entry: Entry) -> None:
@@ -141,10 +143,11 @@ class Accesses(dict[Any, Entry]):
         self._most = 2 * len(self)
         self._cells: dict[tuple[int, ...], dict[int, Any]] = {}
         self._wide: dict[int, Any] = {}
-        views = [t for t, _, _ in self.values() if t is not None]
+        views = [t for t, *_ in self.values() if t is not None]
         self._row = _row_bytes(views[-1])
         sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
         self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
+        self._latest: NkiTensor | None = None  # the latest view whose cells were asked for
         for key in self:
             self._put_in(key)
 
@@ -152,10 +155,19 @@ class Accesses(dict[Any, Entry]):
         """Returns the cells of a view, or an empty list if they are too many."""
         if t is None:
             return []
-        spans = zip(_spans(t, self._row), self._sizes, strict=True)
-        along = [range(low // size, (end - 1) // size + 1) for (low, end), size in spans]
-        count = len(along[0]) * len(along[1]) * len(along[2])
-        return list(itertools.product(*along)) if count <= _MOST_CELLS else []
+        if t is not self._latest:  # most often the latest one looked for what is near
+            self._latest, self._latest_cells = t, self._found_cells(t)
+        return self._latest_cells
+
+    def _found_cells(self, t: NkiTensor) -> list[tuple[int, ...]]:
+        (first, end), (top, bottom), (low, high) = _spans(t, self._row)
+        partitions, rows, size = self._sizes
+        first, end = first // partitions, (end - 1) // partitions + 1
+        top, bottom = top // rows, (bottom - 1) // rows + 1
+        low, high = low // size, (high - 1) // size + 1
+        if (end - first) * (bottom - top) * (high - low) > _MOST_CELLS:
+            return []
+        return [*itertools.product(range(first, end), range(top, bottom), range(low, high))]
 
 
 def _row_bytes(t: NkiTensor) -> int:
@@ -166,7 +178,7 @@ def _row_bytes(t: NkiTensor) -> int:
 
 def _spans(t: NkiTensor, row: int) -> list[tuple[int, int]]:
     """Returns the bounds of a view along partitions, rows, and bytes in a row."""
-    low, high, first, end = region(t)
+    low, high, first, end = t._region or region(t)
     rows = low // row, (high - 1) // row + 1
     column, width = low % row, 0 if t._dynamic is not None else _width(t._layout, row)
     columns = (column, column + width) if width and column + width <= row else (0, row)
@@ -189,76 +201,12 @@ def dims_of(layout: Layout) -> list[tuple[int, int]]:
     return [(n, s) for n, s in sizes if n > 1 and s > 0]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """Many waits in one: those of an earlier joint, and more.
+    """Many waits in one: those of an earlier joint, and more."""
 
-    As an index into the times at which waits are over, it is the wait that is over last, the first
-    of these if several are. While a wait has no time, it is that wait.
-    """
-
-    def __init__(self, before: Joint | None, waits: list[int]) -> None:
-        self._before, self._waits = before, waits
-        self.begin([])
-
-    def begin(self, times: list[float]) -> None:
-        """Forgets what it has found, and looks at other times."""
-        self._times = times
-        self._place = 0  # of the next wait to look at
-        self._last: int | None = None  # of the waits before that place
-        self._behind: list[Joint] | None = None  # itself and earlier joints with waits without time
-        self.is_over = False  # whether `missing` has found nothing
-
-    def missing(self) -> Joint | int | None:
-        """Returns what has no time yet: the joint before or a wait; None if all have a time."""
-        if self._before is not None and not self._before.is_over:
-            return self._before
-        found = self._look()
-        self.is_over = found is None
-        return found
-
-    def __index__(self) -> int:
-        if self._behind is None:
-            self._behind = []
-            joint: Joint | None = self
-            while joint is not None and joint._place < len(joint._waits):
-                self._behind.append(joint)
-                joint = joint._before
-        while self._behind:
-            missing = self._behind[-1]._look()
-            if missing is not None:
-                return missing
-            self._behind.pop()
-        assert self._last is not None
-        return self._last
-
-    def _look(self) -> int | None:
-        """Returns the first wait that has no time. The waits of earlier joints have one."""
-        times = self._times
-        if self._place == 0 and self._before is not None:
-            self._last = self._before._last
-        for m in self._waits[self._place :]:
-            if times[m] < 0:
-                return m
-            if self._last is None or times[m] > times[self._last]:
-                self._last = m
-            self._place += 1
-        return None
-
-    def all(self) -> list[int]:
-        """Returns all waits."""
-        found: list[list[int]] = []
-        joint: Joint | None = self
-        while joint is not None:
-            found.append(joint._waits)
-            joint = joint._before
-        return list(itertools.chain.from_iterable(reversed(found)))
+    before: Joint | None
+    waits: list[int]
 
 
 Wait = int | Joint  # an instruction, as n or ~n (see hazards.py), or many in one
-
-
-def separate(waits: list[Any]) -> list[int]:
-    """Returns waits with those of joints one by one."""
-    if Joint not in map(type, waits):
-        return waits
-    return [m for wait in waits for m in (wait.all() if type(wait) is Joint else (wait,))]

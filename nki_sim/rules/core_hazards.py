@@ -27,7 +27,7 @@ from nki_sim.views.layout import extent
 from nki_sim.views.storage import Storage
 from nki_sim.views.tensor import NkiTensor
 
-from .accesses import region, separate
+from .accesses import Joint, Wait, region
 from .hazards import overlaps
 
 _COMPARED_BYTES = 64 << 20  # views that span more are compared by their bounds and strides only
@@ -179,33 +179,37 @@ class _Order:
     """The meetings before and after each instruction of both programs, as sets of bits."""
 
     def __init__(self, sessions: Sequence[CoreState], meetings: list[tuple[int, int]]) -> None:
-        self._waits = [_waits(session) for session in sessions]
-        self._before = [[0] * len(waits) for waits in self._waits]
-        self._after = [[0] * len(waits) for waits in self._waits]
+        self._nodes = [_Nodes(session) for session in sessions]
+        self._before = [[0] * len(nodes.waits) for nodes in self._nodes]
+        self._after = [[0] * len(nodes.waits) for nodes in self._nodes]
         self._loops = _meetings_of_loops(sessions, meetings)
-        start = (0, 0)
+        start = [0, 0]
         for k, meeting in enumerate(meetings):
+            places = [self._place(program, meeting[program]) for program in range(2)]
             for program in range(2):
-                self._follow(program, start[program], meeting[program] + 1)
+                self._follow(program, start[program], places[program] + 1)
             both = 1 << k
             for program in range(2):
-                both |= self._before[program][meeting[program]]
+                both |= self._before[program][places[program]]
             for program in range(2):
-                self._before[program][meeting[program]] = both
-                self._after[program][meeting[program]] = 1 << k
-            start = meeting[0] + 1, meeting[1] + 1
+                self._before[program][places[program]] = both
+                self._after[program][places[program]] = 1 << k
+            start = [place + 1 for place in places]
         for program in range(2):
-            self._follow(program, start[program], len(self._waits[program]))
+            self._follow(program, start[program], len(self._before[program]))
             self._lead(program)
 
+    def _place(self, program: int, n: int) -> int:
+        return self._nodes[program].of_instructions[n]
+
     def _follow(self, program: int, start: int, stop: int) -> None:
-        before, waits = self._before[program], self._waits[program]
+        before, waits = self._before[program], self._nodes[program].waits
         for n in range(start, stop):
             for m in waits[n]:
                 before[n] |= before[m]
 
     def _lead(self, program: int) -> None:
-        after, waits = self._after[program], self._waits[program]
+        after, waits = self._after[program], self._nodes[program].waits
         for n in range(len(waits) - 1, -1, -1):
             if after[n]:
                 for m in waits[n]:
@@ -213,7 +217,7 @@ class _Order:
 
     def is_ordered(self, a: Access, b: Access) -> bool:
         """Returns whether an access of program 0 and an access of program 1 are ordered."""
-        mine, other = a.number, b.number
+        mine, other = self._place(0, a.number), self._place(1, b.number)
         if a.iteration != b.iteration and (a.iteration[0], b.iteration[0]) in self._loops:
             # A core begins an iteration when it has ended the iteration before. So it is enough
             # that the earlier access comes before a meeting in the loop, or the later one after it.
@@ -245,18 +249,48 @@ def _meetings_of_loops(
     return found
 
 
-def _waits(session: LaunchState) -> list[list[int]]:
-    """Returns the waits of each instruction: for data, for edges, and for its engine."""
-    found = []
-    last: dict[str, int] = {}
-    for n, (issue, waits, _) in enumerate(session.recorded()):
-        own = [m if m >= 0 else ~m for m in separate(waits)]
-        if issue.engine != "dma":
-            if issue.queue in last:
-                own.append(last[issue.queue])
-            last[issue.queue] = n
-        found.append(own)
-    for n, m in session.extra_edges:
-        if m < n:
-            found[n].append(m)
-    return found
+class _Nodes:
+    """The instructions of a program, and before each one the joints that it is the first to need.
+
+    Attributes:
+        waits: the nodes for which each node waits: for data, for edges, and for its engine.
+        of_instructions: the node of each instruction.
+    """
+
+    def __init__(self, session: LaunchState) -> None:
+        self.waits: list[list[int]] = []
+        self.of_instructions: list[int] = []
+        self._of_joints: dict[Joint, int] = {}
+        last: dict[str, int] = {}
+        for issue, waits, _ in session.recorded():
+            own = self._found(waits)
+            if issue.engine != "dma":
+                if issue.queue in last:
+                    own.append(last[issue.queue])
+                last[issue.queue] = len(self.waits)
+            self.of_instructions.append(len(self.waits))
+            self.waits.append(own)
+        for n, m in session.extra_edges:
+            if m < n:
+                self.waits[self.of_instructions[n]].append(self.of_instructions[m])
+
+    def _found(self, waits: Sequence[Wait]) -> list[int]:
+        nodes = self.of_instructions
+        return [
+            self._joint(m) if isinstance(m, Joint) else nodes[m if m >= 0 else ~m] for m in waits
+        ]
+
+    def _joint(self, joint: Joint) -> int:
+        """Returns the node of a joint, behind those of the joints before it."""
+        new: list[Joint] = []
+        before: Joint | None = joint
+        while before is not None and before not in self._of_joints:
+            new.append(before)
+            before = before.before
+        for one in reversed(new):
+            found = self._found(one.waits)
+            if one.before is not None:
+                found.append(self._of_joints[one.before])
+            self._of_joints[one] = len(self.waits)
+            self.waits.append(found)
+        return self._of_joints[joint]

@@ -25,10 +25,13 @@ NO_REORDER = "no_reorder"  # the kind of waits for the instruction before, in nl
 
 def note_accesses(
     issued: Iterable[tuple[list[Wait], int, Issue, Sequence[NkiTensor], Sequence[NkiTensor]]],
+    keeps_order: bool,
 ) -> None:
     """Appends what instructions wait for, and notes what they read and write.
 
     Each is given as (its waits, its number, its issue, the views that it writes, and reads).
+    With ``keeps_order`` a stream's writes of a tile stay in program order, so that reads of a tile
+    that is tracked whole wait for the last one alone.
     """
     for waits, n, issue, writes, reads in issued:
         is_dma, stream = issue.engine == "dma", issue.queue
@@ -38,7 +41,7 @@ def note_accesses(
             storage = t.storage
             if storage.is_tracked_whole:
                 if storage.writes:
-                    waits += storage.writers or _writers(storage, n)
+                    waits += storage.writers or _writers(storage, n, keeps_order)
                 # A stream's reads count for the whole tile, so that their views are not kept.
                 storage.reads[user] = t if user is n else None, n, stream
             else:
@@ -49,26 +52,31 @@ def note_accesses(
             storage.accesses.append(n)
         # An instruction of an in-order stream follows all others of its stream.
         own = "none" if is_dma else stream
+        # The compiler's order may give one with `on_scalar` to another stream.
+        is_last = user is stream and issue.work is not None and issue.on_scalar is None
         for t in writes:
             storage = t.storage
             if storage.writes:
                 wait_for_overwritten(waits, t, own)
             if storage.reads:
                 wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
-            note_write(t, n, stream)
+            note_write(t, n, stream, stream if is_last else n)
             storage.last_users[user] = n
             storage.accesses.append(~n)
 
 
-def note_write(t: NkiTensor, n: int, stream: str) -> None:
-    """Notes that instruction ``n`` writes a view."""
+def note_write(t: NkiTensor, n: int, stream: str, user: str | int) -> None:
+    """Notes that instruction ``n`` writes a view.
+
+    Results of the same ``user`` are visible in the order of the instructions.
+    """
     storage = t.storage
     writes = storage.writes
-    writes[n if n not in writes else (n, id(t))] = t, n, stream
+    writes[n if n not in writes else (n, id(t))] = t, n, stream, user
     storage.writers = None
 
 
-def _writers(storage: Storage, n: int) -> list[Any]:
+def _writers(storage: Storage, n: int, keeps_order: bool) -> list[Any]:
     """Returns the writes for which a read of a tile by instruction ``n`` waits.
 
     Reads and writes of a tile wait for each other, whatever parts they touch. Writes of different
@@ -78,7 +86,11 @@ def _writers(storage: Storage, n: int) -> list[Any]:
     writes = _indexed_writes(storage)
     if type(writes) is Accesses:
         return writes.joint(n, is_read=False)
-    storage.writers = found = [m for _, m, _ in writes.values()]
+    if keeps_order:
+        found = sorted({user: m for _, m, _, user in writes.values()}.values())
+    else:
+        found = [m for _, m, _, _ in writes.values()]
+    storage.writers = found
     return found
 
 
@@ -87,7 +99,7 @@ def wait_for_writes(waits: list[Wait], t: NkiTensor) -> None:
     writes = _indexed_writes(t.storage)
     box = low, high, first, end = t._region or region(t)
     near = writes.near(t) if type(writes) is Accesses else writes.items()
-    for _, (other, m, _) in near:
+    for _, (other, m, _, _) in near:
         x = other._region or region(other)
         is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
         if is_near and (x == box or not _interleaved(other, t)):
@@ -102,7 +114,7 @@ def wait_for_overwritten(waits: list[Wait], t: NkiTensor, own: str) -> None:
     writes, hidden = _indexed_writes(t.storage), []
     box = low, high, first, end = t._region or region(t)
     near = writes.near(t) if type(writes) is Accesses else writes.items()
-    for key, (other, m, stream) in near:
+    for key, (other, m, stream, _) in near:
         x = other._region or region(other)
         if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
             if stream != own and (x == box or not _interleaved(other, t)):

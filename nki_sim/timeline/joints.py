@@ -28,8 +28,8 @@ class Joints:
         self._numbers: dict[Joint, int] = {joint: n for n, joint in enumerate(found, self.first)}
         self.waits: list[list[int]] = []
         for joint in found:
-            before = [] if joint._before is None else [self._numbers[joint._before]]
-            self.waits.append([*before, *joint._waits])
+            before = [] if joint.before is None else [self._numbers[joint.before]]
+            self.waits.append([*before, *joint.waits])
 
     def numbered(self, waits: list[list[Any]]) -> list[list[int]]:
         """Returns waits of instructions with the numbers of joints; some are the same lists."""

@@ -10,6 +10,8 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware, lint
+from nki_sim.instructions import work
+from nki_sim.timeline import prices
 
 from .conftest import copied, refuses
 
@@ -83,6 +85,33 @@ def test_prices_follow_the_chip():
         with hardware.select(chip):
             found.append(total())
     assert found[1] > found[0] == found[2]
+
+
+def test_prices_of_variants_are_kept(monkeypatch):
+    """Of products with a moving operand anywhere in 16 bytes, and of copies on ScalarE."""
+
+    def kernel():
+        bank = nl.ndarray((128, 128), nl.float32, buffer=nl.psum)
+        left, right = [nl.zeros((128, 256), nl.float32) for _ in range(2)]
+        for n in range(8):
+            nisa.nc_matmul(bank, left[:, 0:128], right[:, n + 1 : n + 129])
+            nisa.tensor_copy(right[:, 0:128], bank)
+            nisa.tensor_copy(left, right)
+        return copied(left)
+
+    found = []
+
+    def noted(issue, chip):
+        found.append(issue)
+        return work.priced(issue, chip)
+
+    monkeypatch.setattr(prices, "priced", noted)
+    with hardware.select(hardware.TRN2):
+        for _ in range(2):
+            found.clear()
+            timeline = nki_sim.dry_run(kernel)
+            assert timeline.low_ns < timeline.high_ns
+    assert timeline.on_scalar and not found
 
 
 def test_values_follow_the_precision_of_low_precision_types(monkeypatch):

@@ -15,6 +15,7 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nl
 from nki_sim import hardware
+from nki_sim.launch import session
 from nki_sim.rules import hazards
 from tests import sweeps
 
@@ -66,6 +67,51 @@ def test_an_index_changes_no_schedule(monkeypatch, seed, whole):
         found.append((timeline.events, timeline.critical_path, timeline.high_ns))
     assert found[0] == found[1] == found[2]
     assert {event.wait for event in found[0][0]} >= {"operand written by", "operand still read by"}
+
+
+def written_by_engines(x):
+    """Writes parts of tiles on several engines, long ones and short ones, and reads them."""
+    rng = np.random.default_rng(3)  # one that needs all waits for loads
+    out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
+    tiles = [nl.ndarray((128, 512), nl.float32) for _ in range(2)]
+    nisa.memset(tiles[0], 0.0)
+    nisa.memset(tiles[1], 0.0)
+    nisa.dma_copy(out, tiles[0])
+    for _ in range(100):
+        width = int(rng.choice([1, 8, 128, 500]))
+        a, b = [slice(n, n + width) for n in rng.integers(0, 512 - width, 2).tolist()]
+        tile, other = tiles[:: rng.choice([-1, 1])]
+        kind = rng.integers(0, 6)
+        if kind == 0:
+            nisa.memset(tile[:, a], 0.0, engine=nisa.engine.gpsimd)
+        elif kind == 1:
+            nisa.tensor_tensor(tile[:, a], tile[:, b], other[:, b], nl.add)
+        elif kind == 2:
+            nisa.tensor_copy(tile[:, a], other[:, b])  # on VectorE or ScalarE
+        elif kind == 3:
+            nisa.activation(tile[:, a], nl.copy, other[:, b])
+        elif kind == 4:
+            nisa.dma_copy(tile[:, a], out[:, b])
+        else:
+            nisa.dma_copy(out[:, a], tile[:, b])
+    return out
+
+
+@pytest.mark.parametrize("chip", [hardware.TRN1, hardware.TRN2])
+def test_the_last_write_of_each_engine_is_enough(monkeypatch, chip):
+    """A read of a tile waits for no other write, if no edges may change the order."""
+    found = []
+
+    def all_writes(issued, keeps_order):
+        hazards.note_accesses(issued, False)
+
+    for _ in range(2):
+        with hardware.select(replace(chip, tracks_whole_tensors=True)):
+            timeline = nki_sim.dry_run(written_by_engines, SPEC)
+        ns = timeline.low_ns, timeline.high_ns, timeline.written_ns, timeline.reordered_ns
+        found.append((ns, timeline.events, timeline.critical_path))
+        monkeypatch.setattr(session, "note_accesses", all_writes)
+    assert found[0] == found[1]
 
 
 def test_an_index_changes_no_launch_on_two_cores(monkeypatch):
