@@ -18,7 +18,7 @@ def core() -> hardware.NeuronCore:
     return _core(nisa.get_nc_version())
 
 
-@functools.cache
+@functools.lru_cache(16)
 def _core(version: Any) -> hardware.NeuronCore:
     return hardware.chip(version.name)
 

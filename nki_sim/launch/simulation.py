@@ -101,8 +101,7 @@ def _no_collections() -> Iterator[None]:
     """Stops Python's garbage collector inside the block.
 
     A dry run keeps its objects to the end. Searching these and torch's objects for garbage again
-    and again took a third of the time. At the end they count as old, because one search of them
-    still took a tenth.
+    and again took a third of the time.
     """
     if not gc.isenabled():
         yield
@@ -111,9 +110,6 @@ def _no_collections() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # else the program keeps objects from the collector
-            gc.freeze()
-            gc.unfreeze()
         gc.enable()
 
 
