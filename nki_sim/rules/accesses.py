@@ -144,8 +144,8 @@ class Accesses(dict[Any, Entry]):
         self._cells: dict[tuple[int, ...], dict[int, Any]] = {}
         self._wide: dict[int, Any] = {}
         views = [t for t, *_ in self.values() if t is not None]
-        self._row = _row_bytes(views[-1])
-        sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
+        self._row = _row_bytes(views[-1]) if views else 1
+        sizes = [[end - low for low, end in _spans(t, self._row)] for t in views] or [[1, 1, 1]]
         self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
         self._latest: NkiTensor | None = None  # the latest view whose cells were asked for
         for key in self:

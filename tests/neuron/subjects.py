@@ -112,7 +112,7 @@ def signals() -> dict[str, Subject]:
         "dctn": Subject(of_real("dctn", 3, None, (0, 2)), ((4, 2, 6),), AXES_C2R),
         "dst of type 4": Subject(of_real("dst", 4), ((3, 12),), C2C),
         "zoom_fft": Subject(of_real("zoom_fft", 0.3), ((3, 12),), C2C),
-        "stft": Subject(stft, ((2, 64),), R2C),
+        "stft": Subject(stft, ((2, 64),), (*R2C, "frame_spectra")),
         "istft": Subject(istft, ((2, 9, 17),) * 2, C2R),
         "convolve": Subject(
             lambda x, h: trnfft.convolve(x, h, "same", dims=-1),
