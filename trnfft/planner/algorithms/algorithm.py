@@ -14,7 +14,6 @@ from trnfft.planner.kinds import C2C, K, Kind, Part, Transform
 from trnfft.planner.plan import Recipe
 
 Shapes = Sequence[tuple[int, ...]]
-LOADS_VARY = 0.35  # `bound_varies` where loads count, which bounds leave out
 Tables = tuple[Any, ...]  # arrays, or a tuple of arrays for each pass
 
 
@@ -51,6 +50,7 @@ class Algorithm(Generic[K]):
     lighter = ""  # name of an algorithm that does the same with less work, if its error allows
     # By how much, of 1, the ratio of a price to its bound varies among recipes for one problem that
     # have as many stages. It is as large as the shipped plans need, and was checked on other sizes.
+    # With 1.0 no price is an estimate of another one.
     bound_varies = 0.15
     has_stages = True  # whether products with DFT matrices of its radices, or of its length, do it
     # Pages show the first sentence of the class and the following, so that no page lists kernels.

@@ -7,7 +7,7 @@ import math
 from nki_kernels.base.engines import WHOLE_RADIX
 from nki_kernels.fft import four_step, four_step_tables, spread_lines, stage
 from nki_sim import hardware
-from trnfft.planner.algorithms.algorithm import LOADS_VARY, Ahead, LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -26,7 +26,7 @@ class FourStep(LengthAlgorithm):
     shortest, longest = SHORTEST, four_step_tables.MAX_STREAMED_LENGTH
     largest_radix = stage.MAX_RADIX
     roundings = 1
-    bound_varies = LOADS_VARY
+    bound_varies = 1.0  # loads count, which bounds leave out
     ahead = Ahead(262144, 1, "trn1")
 
     def why_not_inside(self, n: int) -> str:

@@ -10,7 +10,7 @@ from nki_kernels.fft import four_step_tables, split_four_step, stage
 from nki_sim import hardware
 from trnfft.base.cache import cached
 from trnfft.planner import tables
-from trnfft.planner.algorithms.algorithm import LOADS_VARY, Ahead, LengthAlgorithm, Tables
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, Tables
 from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.kinds import Transform
@@ -31,7 +31,7 @@ class SplitFourStep(LengthAlgorithm):
     shortest, longest = SHORTEST, split_four_step.MAX_SPLIT_LENGTH
     largest_radix = stage.MAX_RADIX
     roundings = 2
-    bound_varies = LOADS_VARY
+    bound_varies = 1.0  # loads count, which bounds leave out
     ahead = Ahead(600000, 1, "trn3")
     short = (
         Recipe("split_four_step", Transform((4096,)), (16, 16, 16)),
