@@ -45,8 +45,8 @@ def execution_on(device: torch.device, is_in_graph: bool = False) -> str:
     TorchNeuron's eager mode launches each operator by itself. PyTorch/XLA launches graphs. Other
     devices stand for a NeuronCore whose program is compiled.
     """
-    is_eager = device.type in ("neuron", "privateuseone") and not is_in_graph
-    return "eager" if is_eager else "graph"
+    launches_graphs = device.type == "xla" or device.type not in config.NEURON_DEVICES
+    return "graph" if is_in_graph or launches_graphs else "eager"
 
 
 def backend_for(device: torch.device) -> str:

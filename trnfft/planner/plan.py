@@ -418,7 +418,8 @@ def cost_ns(candidate: Candidate, problem: Problem) -> float:
 
     In a graph, which is one launch whatever it holds, launches add nothing.
     """
+    ns = math.inf if candidate.predicted_ns is None else candidate.predicted_ns
     launches_graphs = hardware.chip(problem.target).launches.compiled is None
-    if problem.execution == "eager" and not launches_graphs:
-        return eager_ns(candidate, problem.target)
-    return math.inf if candidate.predicted_ns is None else candidate.predicted_ns
+    if problem.execution == "graph" or launches_graphs:
+        return ns
+    return eager_ns(candidate, problem.target)

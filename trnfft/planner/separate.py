@@ -62,13 +62,14 @@ def between_ns(separate: Separate, problem: Problem) -> float:
     return chip.dma_floor_ns(1, 4 * separate.numbers, problem.cores) + waits
 
 
-def as_complex(problem: Problem[Transform], solve: Solve) -> Plan[Transform]:
+def as_complex(problem: Problem, solve: Solve) -> Plan[Transform]:
     """Returns the plan of complex rows for a transform of, or to, real rows.
 
     solve: as for `separate_candidate`.
     """
     separate = problem.kind.as_complex(problem.batch)
-    plan = solve(replace(problem, kind=Transform(problem.kind.lengths)))
+    (rows,) = separate.transforms
+    plan = solve(replace(problem, kind=rows.transform))
     between = between_ns(separate, problem)
 
     def whole(candidate: Candidate) -> Candidate:

@@ -50,7 +50,7 @@ class Transform(Padded, tag="transform", frozen=True):
         Half a spectrum becomes a whole one by zeros, two mirrored parts, a sign and two joined
         parts.
         """
-        rows = Launched(Transform(self.lengths), batch, self.part == C2R)
+        rows = Launched(Transform(self.lengths), batch)
         operators, numbers = (2, 1) if self.part == R2C else (6, 7)
         return Separate((rows,), operators, numbers * batch * self.points, constants=1)
 
