@@ -19,7 +19,7 @@ from trnfft.planner.plan import Candidate, Recipe
 from trnfft.planner.problem import Problem
 
 NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
-INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
+INSTRUCTIONS = 20_000  # once so many are simulated, a search prices untried algorithms only
 MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # INSTRUCTIONS for many axes, about 0.05 s
 
