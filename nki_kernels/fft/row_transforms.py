@@ -59,7 +59,7 @@ _COPIED = 2048  # numbers a partition of input that are copied at a time
 
 @dataclass
 class RowTransforms:
-    """Transforms of the rows of source into target, each the real and the imaginary part.
+    """Transforms of the rows of source into target, each a real part or both parts.
 
     Zeros follow rows that are shorter than the transform; outputs beyond the target's columns are
     not stored.
@@ -210,7 +210,8 @@ class Stored:
         first = row // self._together * self._together
         if first not in self._tiles:
             count = min(self._together, self._rows.each - first)
-            self._tiles[first] = sbuf((self._rows.partitions, 2, count, self._length))
+            shape = (self._rows.partitions, len(self._target), count, self._length)
+            self._tiles[first] = sbuf(shape)
         return self._tiles[first][:, :, row - first]
 
     def finish(self, row: int) -> None:

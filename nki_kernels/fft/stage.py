@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from ..base.engines import DMA_RUN, NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from ..base.roots import roots
+from ..base.roots import dft_matrix, roots
 from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
 
 MAX_RADIX = PARTITIONS
@@ -35,10 +35,29 @@ class Group:
 
 
 @dataclass(frozen=True)
+class AxisDft:
+    """The DFT of a whole axis, of which a stage may transform several at once."""
+
+    n: int
+    inputs: int  # n, or n // 2 + 1 of the half spectrum of real results
+    outputs: int  # n, or n // 2 + 1 of the half spectrum of real data
+
+    def matrix(self, inverse: bool) -> Array:
+        """Return the matrix [inputs, outputs]; half a spectrum counts for both of its halves."""
+        w: Array = dft_matrix(self.n, inverse, self.inputs, self.outputs)
+        if self.inputs < self.n:
+            frequencies = np.arange(self.inputs)
+            w = w * np.where(2 * frequencies % self.n == 0, 1, 2)[:, None]
+        return w
+
+
+@dataclass(frozen=True)
 class Stage:
     """A stage whose state is [row][K < done][j < contracted][part][m' < left].
 
-    The state of a first stage is [row][part][j][m'], in natural order.
+    The state of a first stage is [row][part][j][m'], in natural order. Where several axes are
+    transformed, one after the other, K counts the outputs of the axes before in natural order, K'',
+    and then those of the stage's own axis, K'.
     """
 
     contracted: int  # inputs of a slab
@@ -49,11 +68,15 @@ class Stage:
     slabs: int = 1  # slabs of a product
     tiles: int = 1  # row tiles of the array
     factor: float = 1.0  # on the results of a last stage, at no cost; its table has one term
+    parts: int = 2  # of the input; 1 in a first stage of real data
+    result_parts: int = 2  # 1 in a last stage with real results
+    before: int = 1  # outputs of the axes that are transformed already: K = K' before + K''
+    axes: tuple[AxisDft, ...] = ()  # where the stage transforms whole axes, or it is one radix
 
     @property
     def pieces(self) -> int:
         """2 where real and imaginary part are contracted one after the other, else 1."""
-        return 1 if 2 * self.contracted <= PARTITIONS else 2
+        return 1 if self.parts * self.contracted <= PARTITIONS else 2
 
     @property
     def pair(self) -> int:
@@ -62,8 +85,8 @@ class Stage:
 
     @property
     def columns(self) -> int:
-        """Columns of a product: both parts of its outputs."""
-        return 2 * self.produced * self.slabs
+        """Columns of a product: all parts of its outputs."""
+        return self.result_parts * self.produced * self.slabs
 
     @property
     def inputs(self) -> int:
@@ -75,16 +98,34 @@ class Stage:
         """Complex numbers of a row after the stage."""
         return self.produced * self.done * self.left
 
+    @property
+    def inside(self) -> int:
+        """Outputs of the axis that the stage transforms which are done: the numbers of K'."""
+        return self.done // self.before
+
+    @property
+    def run(self) -> int:
+        """Consecutive K whose results lie at equal distances in natural order."""
+        return self.done if self.before == 1 or self.inside == 1 else self.before
+
     @cached_property
     def rows(self) -> int:
         """Numbers that a product contracts at once, in all row tiles."""
-        return PARTITIONS if self.tiles > 1 else 2 * self.slabs * self.contracted // self.pieces
+        if self.tiles > 1:
+            return PARTITIONS
+        return self.parts * self.slabs * self.contracted // self.pieces
+
+    @property
+    def sharing(self) -> int:
+        """Products whose matrices are the same, because only K'' differs."""
+        step = (self.slabs if self.left == 1 else 1) * (self.tiles // self.pair)
+        return self.before // step if self.before % step == 0 else 1
 
     @property
     def matrices(self) -> int:
-        """Matrices of the table: one for each K, or for as many K as a product takes."""
+        """Matrices of the table: one for each K, or for as many K as share it or a product takes."""
         count = self.done if self.left > 1 else self.done // self.slabs
-        return count // (self.tiles // self.pair)
+        return count // (self.tiles // self.pair) // self.sharing
 
     @property
     def products(self) -> int:
@@ -105,7 +146,7 @@ class Stage:
     def pitch(self) -> int:
         """Numbers from K to K; zeros follow those of a K where a row tile has room for more."""
         if self.tiles == 1:
-            return 2 * self.contracted * self.left
+            return self.parts * self.contracted * self.left
         return WHOLE_RADIX * (self.left if self.left > 1 else 1) // self.slabs
 
     @cached_property
@@ -180,13 +221,13 @@ def slabs_within(rows: int, stage: Stage, widest: int = 0) -> int:
     lay out the results. Where this leaves most of the array empty, g is a multiple of the next
     radix that divides M_i. widest: takes the place of r, where results are wider.
     """
-    radix, best = max(stage.contracted, widest), 1
-    for g in range(2, rows // (2 * radix) + 1):
+    numbers, best = max(stage.parts * stage.contracted, 2 * widest), 1
+    for g in range(2, rows // numbers + 1):
         if stage.left == 1:
-            fits = stage.done % g == 0
+            fits = stage.run % g == 0
         else:
             fits = stage.following % g == 0 or (
-                4 * radix * best <= rows and stage.left % g == 0 and g % stage.following == 0
+                2 * numbers * best <= rows and stage.left % g == 0 and g % stage.following == 0
             )
         if fits:
             best = g
@@ -195,19 +236,19 @@ def slabs_within(rows: int, stage: Stage, widest: int = 0) -> int:
 
 def in_row_tiles(stage: Stage) -> Stage:
     """Return a stage with two row tiles of the array, if these take less time."""
-    radix, done, left = stage.contracted, stage.done, stage.left
-    if 2 * radix > WHOLE_RADIX or done * left == 1:
+    numbers, done, left = stage.parts * stage.contracted, stage.done, stage.left
+    if numbers > WHOLE_RADIX or done * left == 1:
         return stage
     tiled = replace(stage, slabs=1, tiles=2)
     if left > 1:
         tiled = replace(tiled, slabs=slabs_within(WHOLE_RADIX, stage))
-        fits = done % 2 == 0 or (done == 1 and radix * left <= DMA_RUN)
+        fits = done % 2 == 0 or (done == 1 and stage.contracted * left <= DMA_RUN)
     else:
         # Their rows begin at multiples of a power of two, so that all K are equally far apart.
-        while 4 * radix * tiled.slabs <= WHOLE_RADIX and done % (4 * tiled.slabs) == 0:
+        while 2 * numbers * tiled.slabs <= WHOLE_RADIX and stage.run % (4 * tiled.slabs) == 0:
             tiled = replace(tiled, slabs=2 * tiled.slabs)
-        fits = done % 2 == 0
-    used = 2 * radix * left
+        fits = stage.run % 2 == 0
+    used = numbers * left
     fits = fits and (tiled.pitch == used or (tiled.pitch <= 2 * used and tiled.numbers <= _PADDED))
     return tiled if fits and _slab_columns(tiled) < _slab_columns(stage) else stage
 
@@ -234,25 +275,35 @@ def stage_table(
     stage: Stage, inverse: bool, scale: float, dtype: str = "float32", refined: bool = False
 ) -> Array:
     """Return the table of a stage, [2 g r, matrices, 2 r g]: see ``stockham_tables``."""
-    r, done = stage.contracted, stage.done
+    matrix = scale * _matrices(stage, inverse)
+    slabs, shape = stage.slabs, matrix.shape[1:]
+    each = matrix[:, None] if stage.left > 1 else matrix.reshape(-1, slabs, *shape)
+    table = slab_matrices(stage, each)[:, :: stage.sharing]
+    return rounded_table(table, dtype, refined)
+
+
+def _matrices(stage: Stage, inverse: bool) -> Array:
+    """Return complex [K, j, k], the matrix of each K with its twiddles."""
+    r, done, inside = stage.contracted, stage.done, stage.inside
+    if stage.axes:
+        matrix = reduce(np.kron, [axis.matrix(inverse) for axis in stage.axes])
+        return np.broadcast_to(matrix, (done, *matrix.shape))
     j, k = np.arange(r)[:, None], np.arange(r)[None, :]
-    outputs = np.arange(done)[:, None, None]
-    # j (K / R_i + k / r_i) = j (K + R_(i-1) k) / R_i, reduced modulo R_i.
-    matrix = scale * roots(j * (outputs + done * k), done * r, inverse)
-    slabs = stage.slabs
-    each = matrix[:, None] if stage.left > 1 else matrix.reshape(done // slabs, slabs, r, r)
-    return rounded_table(slab_matrices(stage, each), dtype, refined)
+    outputs = np.arange(done)[:, None, None] // stage.before
+    # j (K' / R_i + k / r_i) = j (K' + R_(i-1) k) / R_i, reduced modulo R_i.
+    return roots(j * (outputs + inside * k), inside * r, inverse)
 
 
 def slab_matrices(stage: Stage, w: Array) -> Array:
     """Return complex [matrices, g or 1, j, k], one matrix for each slab, as a stage's table."""
     split = np.stack([np.stack([w.real, w.imag], 3), np.stack([-w.imag, w.real], 3)], 2)
+    split = split[:, :, : stage.parts, :, : stage.result_parts]
     split = np.broadcast_to(split, (len(w), stage.slabs, *split.shape[2:]))
     rows = "jas" if stage.left > 1 else "sja"
     if stage.done == 1 or stage.pieces == 2:
         rows = "ajs"
     full: Array = np.einsum(f"Gsajbk,st->{rows}Gbkt", split, np.eye(stage.slabs))
-    full = full.reshape(2 * stage.slabs * stage.contracted, len(w), -1)
+    full = full.reshape(stage.parts * stage.slabs * stage.contracted, len(w), -1)
     return full if stage.tiles == 1 else _with_row_tiles(stage, full)
 
 

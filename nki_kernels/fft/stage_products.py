@@ -6,7 +6,7 @@ natural order, or anywhere else. So algorithms hand numbers to each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -132,7 +132,7 @@ def new_state(stage: Stage, partitions: int, rows: int, dtype: Any) -> Tensor:
     numbers = rows * stage.numbers
     state = sbuf((partitions, numbers + stage.padding), dtype)
     clear_padding(stage, state, rows)
-    used = 2 * stage.contracted * stage.left
+    used = stage.parts * stage.contracted * stage.left
     if used < stage.pitch:
         gaps = state[:, 0:numbers].reshape((partitions, rows * stage.done, stage.pitch))
         clear(gaps[:, :, used:], nisa.engine.gpsimd)
@@ -149,7 +149,8 @@ def clear_padding(stage: Stage, state: Tensor, rows: int) -> None:
 def natural_rows(stage: Stage, state: Tensor, rows: int) -> Tensor:
     """Return a first stage's state as [P, row, part, n]."""
     whole = state[:, 0 : rows * stage.numbers].reshape((state.shape[0], rows, stage.numbers))
-    return whole[:, :, 0 : 2 * stage.inputs].reshape_dim(2, (2, stage.inputs))
+    numbers = whole[:, :, 0 : stage.parts * stage.inputs]
+    return numbers.reshape_dim(2, (stage.parts, stage.inputs))
 
 
 def transform(
@@ -259,7 +260,7 @@ def product_group(
     is_sum = len(steps) * pieces > 1  # a sum has a PSUM bank of its own
     together = 1 if is_sum else group.count
     halves, size = row_tiles(stage.tiles)[:tiles], PARTITIONS // stage.tiles
-    shape = (operands[0][0].shape[-1], 2, stage.produced, stage.slabs, together)
+    shape = (operands[0][0].shape[-1], stage.result_parts, stage.produced, stage.slabs, together)
     if left == 1:  # consecutive K side by side
         shape = (*shape[:3], together, stage.slabs)
     number, matrix = -1, list[list[list[Tensor]]]()
@@ -320,19 +321,27 @@ def into_state(stage: Stage, after: Stage, following: Tensor, rows: int) -> Put:
     y = y.reshape((following.shape[0], rows, after.done, after.pitch))
     y = y[:, :, :, 0 : 2 * after.contracted * after.left]
     y = y.reshape_dim(3, (after.contracted, 2, after.left))
-    y = y.reshape_dim(2, (stage.produced, stage.done))
+    ends_axis = after.before == after.done  # its outputs are in natural order from then on
+    order = (stage.before, stage.produced, stage.inside) if ends_axis else None
+    y = y.reshape_dim(2, order or (stage.produced, stage.done))
 
     def put(results: Results) -> None:
-        for place, data in _state_places(stage, y[:, results.row], results):
+        here = y[:, results.row]
+        if ends_axis:
+            own, others = divmod(results.K, stage.before)
+            here = here[:, others, :, own]
+        else:
+            here = here[:, :, results.K]
+        for place, data in _state_places(stage, here, results):
             evacuate(data, place, is_scalar=results.is_scalar)
 
     return put
 
 
 def _state_places(stage: Stage, y: Tensor, results: Results) -> list[tuple[Tensor, Tensor]]:
-    """Return where results belong in a row of the next state, [P, k, K, j', part, m'']."""
+    """Return where results belong in y, their K's [P, k, j', part, m''] in the next state."""
     bank, m = results.bank, results.m
-    y, g, count = y[:, :, results.K], stage.slabs, bank.shape[4]
+    g, count = stage.slabs, bank.shape[4]
     inner = stage.left // stage.following
     if stage.following % g > 0:  # slab = (j', slab): with the parts that is a dimension too many
         digits = (stage.following, g // stage.following)
@@ -347,12 +356,28 @@ def _state_places(stage: Stage, y: Tensor, results: Results) -> list[tuple[Tenso
 
 def natural_places(stage: Stage, y: Tensor, K: int, count: int) -> Tensor:
     """Return where results belong in outputs [..., n] in natural order: [..., k, product, slab]."""
-    y = y.reshape_dim(len(y.shape) - 1, (stage.produced, stage.done))
-    g = stage.slabs
+    last, g = len(y.shape) - 1, stage.slabs
+    if stage.before == 1:
+        y = y.reshape_dim(last, (stage.produced, stage.done))
+    else:
+        own, K = divmod(K, stage.run)
+        y = y.reshape_dim(last, (stage.before, stage.produced, stage.inside))[..., own]
+        y = y.permute((*range(last), last + 1, last))
     step = g * stage.tiles // stage.pair  # K of a product
     low = K // step * step
     y = y[..., low : low + count * step].reshape_dim(len(y.shape) - 1, (count, step))
     return y[..., K - low : K - low + g]
+
+
+def _natural_runs(stage: Stage, y: Tensor, results: Results) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield ``natural_places`` of results with these, in parts where the run of their K ends."""
+    step = stage.slabs * (stage.tiles // stage.pair)
+    count, first = results.bank.shape[3], 0
+    while first < count:
+        K = results.K + first * step
+        some = min(count - first, -(-(stage.run - K % stage.run) // step))
+        yield natural_places(stage, y, K, some), results.bank[:, :, :, first : first + some]
+        first += some
 
 
 def into_rows(stage: Stage, row_of: Callable[[int], Tensor], marks: Tensor | None = None) -> Put:
@@ -362,9 +387,9 @@ def into_rows(stage: Stage, row_of: Callable[[int], Tensor], marks: Tensor | Non
     """
 
     def put(results: Results) -> None:
-        bank, row, is_scalar = results.bank, results.row, results.is_scalar
-        place = natural_places(stage, row_of(row), results.K, bank.shape[3])
+        row, is_scalar = results.row, results.is_scalar
         mark = mark_of(marks, row)
-        evacuate(bank, place, is_scalar=is_scalar, factor=stage.factor, marks=mark)
+        for place, bank in _natural_runs(stage, row_of(row), results):
+            evacuate(bank, place, is_scalar=is_scalar, factor=stage.factor, marks=mark)
 
     return put
