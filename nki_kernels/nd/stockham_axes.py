@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from ..base.arguments import check_shapes, check_tables, product_of
 from ..base.engines import DMA_RUN, hbm
 from ..base.isa import Tensor, nki
-from ..base.launch import HbmRows
+from ..base.launch import HbmRows, rows_of_arrays
 from ..base.packing import unpack
 from ..base.table_terms import Array, TableSpec
 from ..fft.row_transforms import RowTransforms
@@ -61,15 +61,16 @@ def stockham_axes(x_re, x_im, tables, places, radices):  # type: ignore[no-untyp
     """Transform ``x_re + i x_im`` over all axes but the first, by stages of any radices.
 
     Args:
-        x_re, x_im: real and imaginary part, float32 HBM [B, n1, n2, ...].
+        x_re, x_im: real and imaginary part, float32 HBM [B, n1, n2, ...]. Where the product of the
+            radices is larger than that of n1, n2, ..., zeros follow along the first axis.
         tables, places: the two results of ``pack(stockham_axes_tables(axes, radices, ...))``.
         radices: a tuple of ints, radices of the axes in their order.
 
     Returns:
         (y_re, y_im), float32 HBM [B, n1, n2, ...].
     """
-    lengths = _lengths(x_re, x_im)
-    y_re, y_im = _transformed([x_re, x_im], Axes(lengths), radices, unpack(tables, places))
+    axes = _axes(radices, x_re.shape[-1], x_re, x_im)
+    y_re, y_im = _transformed([x_re, x_im], axes, radices, unpack(tables, places))
     return y_re, y_im
 
 
@@ -83,7 +84,7 @@ def real_stockham_axes(x, tables, places, radices):  # type: ignore[no-untyped-d
     Returns:
         (y_re, y_im), float32 HBM [B, n1, n2, ..., N/2 + 1].
     """
-    axes = Axes(_lengths(x), is_real=True)
+    axes = _axes(radices, x.shape[-1], x, is_real=True)
     y_re, y_im = _transformed([x], axes, radices, unpack(tables, places))
     return y_re, y_im
 
@@ -98,28 +99,34 @@ def inverse_real_stockham_axes(x_re, x_im, tables, places, radices, last):  # ty
     Returns:
         y, float32 HBM [B, n1, n2, ..., N].
     """
-    axes = Axes((*_lengths(x_re, x_im)[:-1], last), to_real=True)
+    axes = _axes(radices, last, x_re, x_im, to_real=True)
     (y,) = _transformed([x_re, x_im], axes, radices, unpack(tables, places))
     return y
 
 
-def _lengths(*parts: Tensor) -> tuple[int, ...]:
-    """Return the sizes of all axes but the first."""
+def _axes(radices: tuple[int, ...], last: int, *parts: Tensor, **which: bool) -> Axes:
+    """Return the axes of x [B, n1, ...], where the last transform has ``last`` points.
+
+    Zeros follow data with fewer indices of the first of several axes than the radices say.
+    """
     check_shapes(["B", *(f"n{axis}" for axis in range(1, len(parts[0].shape)))], *parts)
-    return tuple(parts[0].shape[1:])
+    lengths = (*parts[0].shape[1:-1], last)
+    if len(lengths) > 1:
+        rest = max(1, math.prod(lengths[1:]))
+        lengths = (max(lengths[0], product_of(radices) // rest), *lengths[1:])
+    return Axes(lengths, **which)
 
 
 def _transformed(
     parts: Sequence[Tensor], axes: Axes, radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> list[Tensor]:
     """Transform the parts of arrays; return those of the results."""
-    product_of(radices)
     stages = stages_of_axes(radices, axes)
     check_tables(tables, len(stages))
-    batch, n, outputs = parts[0].shape[0], math.prod(axes.data), math.prod(axes.results)
-    y = [hbm((batch, *axes.results)) for _ in range(stages[-1].result_parts)]
-    source = [HbmRows(part.reshape((batch, n)), n) for part in parts]
-    target = [HbmRows(part.reshape((batch, outputs)), outputs) for part in y]
+    y = [hbm((parts[0].shape[0], *axes.results)) for _ in range(stages[-1].result_parts)]
+    source, target = (
+        [HbmRows(rows, rows.shape[1]) for rows in rows_of_arrays(*of)] for of in (parts, y)
+    )
     tabled = [Tabled(stage, table) for stage, table in zip(stages, tables, strict=True)]
     growth = math.prod(axes.lengths)
     RowTransforms(source, target, [tabled], max(stages[0].tiles, DMA_RUN // growth), growth).run()

@@ -28,6 +28,7 @@ from trnfft.planner.algorithms.resident_volumes import ResidentVolumes
 from trnfft.planner.algorithms.spectral_convolution import SpectralConvolution
 from trnfft.planner.algorithms.split_four_step import SplitFourStep
 from trnfft.planner.algorithms.stockham import Stockham
+from trnfft.planner.algorithms.stockham_axes import StockhamAxes
 from trnfft.planner.algorithms.strided_stockham import StridedStockham
 from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.kinds.block_circulant import CIRCULANT, CIRCULANT_GRADIENTS
@@ -45,6 +46,7 @@ LONG_BLUESTEIN = LongBluestein(FOUR_STEP)
 SPLIT_BLUESTEIN = SplitBluestein(SPLIT_FOUR_STEP)
 ROW_CONVOLUTION = RowConvolution(REAL_STOCKHAM)
 STRIDED_STOCKHAM = StridedStockham()
+_MODES: tuple[tuple[str, bool], ...] = (("float32", False), ("bfloat16", True), ("bfloat16", False))
 _FORWARD_ROWS = (REAL_DFT_GEMM, REAL_STOCKHAM)
 _SPECTRAL = (SPECTRAL, SPECTRAL_KEPT, SPECTRAL_GRADIENTS)
 _FRAMES = (FRAME_SPECTRA, FRAME_POWERS, FRAME_BANDS)
@@ -79,6 +81,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         *map(SpectralConvolution, _SPECTRAL),
         *(Frames(kind, REAL_STOCKHAM) for kind in _FRAMES),
         RealPlanes(),
+        *(StockhamAxes(kind, *mode) for mode in _MODES for kind in (C2C, R2C, C2R)),
         ResidentPlanes(),
         ResidentVolumes(C2C),
         ResidentVolumes(R2C),

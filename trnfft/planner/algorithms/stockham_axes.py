@@ -1,0 +1,125 @@
+"""Stockham over several axes: the axes are digits of one row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from nki_kernels.fft import stage
+from nki_kernels.nd import stockham_axes
+from nki_kernels.nd.axis_stages import Axes, stages_of_axes
+from nki_sim.hardware import NeuronCore
+from trnfft.base.cache import cached
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm, Tables, least_of
+from trnfft.planner.algorithms.stockham import columns_moved
+from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
+from trnfft.planner.plan import Recipe
+
+RADIX_LISTS = 8  # lists of radices for one shape
+_NAMES = {C2C: "stockham_axes", R2C: "real_stockham_axes", C2R: "inverse_real_stockham_axes"}
+_MOVED = (1.5, 1.5)  # how often the Tensor engine moves columns at least; see `LengthAlgorithm`
+
+
+class StockhamAxes(ShapeAlgorithm[Transform]):
+    """Stages of several axes, one after the other, with one array in each partition."""
+
+    title = "Stockham over axes"
+    takes = "arrays of up to 10240 points, whose axes have radices up to 128"
+
+    def __init__(self, kind: Part, dtype: str = "float32", refined: bool = False) -> None:
+        self.kind, self.name = kind, _NAMES[kind]
+        self.kernel = getattr(stockham_axes, self.name)
+        self.options, self.refined, self.is_exact = (dtype, refined), refined, dtype == "float32"
+        if not self.is_exact:
+            self.name += accuracy.REFINED if refined else "_bf16"
+        shapes = ((16, 17), (3, 5, 40), (32, 8, 8))
+        self.samples = tuple(Transform(shape, part=kind) for shape in shapes)
+        self.ahead = Ahead(Transform((64, 64), part=kind), 512, "trn1")
+
+    def why_not_shape(self, kind: Transform) -> str:
+        if kind.points > stage.MAX_LENGTH:
+            return f"takes up to {stage.MAX_LENGTH} points"
+        if sum(n > 1 for n in kind.lengths) < 2:
+            return "takes two or more axes"
+        if kind.held[1:] != kind.lengths[1:] or (kind.data and self.kind == C2R):
+            return "takes padding along the first axis alone, before the transform"
+        if not _lists(_axes(kind)):
+            return f"has no radices up to {stage.MAX_RADIX} for these axes"
+        return ""
+
+    def recipes_for(self, kind: Transform) -> list[Recipe]:
+        if reason := self.why_not_shape(kind):
+            raise NotImplementedError(reason)
+        return [Recipe(self.name, kind, radices) for radices in _lists(_axes(kind))]
+
+    def table_specs(self, recipe: Recipe) -> Tables:
+        make = stockham_axes.stockham_axes_specs
+        return make(_axes(recipe.kind), recipe.radices, *self.options)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
+        make = stockham_axes.stockham_axes_tables
+        return make(_axes(recipe.kind), recipe.radices, inverse, scale, *self.options)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
+        last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
+        return recipe.radices, *last
+
+    def error(self, recipe: Recipe) -> float:
+        if self.is_exact:
+            return accuracy.stages_error(recipe.radices)
+        return accuracy.bfloat16_error(len(recipe.radices), self.refined)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        columns = columns_moved(stages_of_axes(recipe.radices, _axes(recipe.kind)))
+        rate = chip.tensor_columns_per_ns * (1 if self.is_exact else 4)
+        return columns * least_of(*_MOVED, rows) / rate
+
+
+def _axes(kind: Transform) -> Axes:
+    return Axes(kind.lengths, kind.part == R2C, kind.part == C2R)
+
+
+@cached(64)  # a search asks for each dtype
+def _lists(axes: Axes) -> list[tuple[int, ...]]:
+    """Returns lists of radices of axes, those with the least work first."""
+    sizes = tuple(n for n in axes.lengths if n > 1)
+    is_half = axes.is_real or axes.to_real
+    if is_half and axes.lengths[-1] == 1:
+        return []
+    found = set(_digits(sizes, is_half))
+    most = min(map(len, found), default=0) + 1  # more stages take more time
+    few = [radices for radices in found if len(radices) <= most]
+    return sorted(few, key=partial(_work, axes))[:RADIX_LISTS]
+
+
+def _digits(sizes: tuple[int, ...], is_half: bool) -> Iterator[tuple[int, ...]]:
+    """Yields lists of radices up to 128 of axes in their order, each of an axis or of whole axes.
+
+    An axis has one or two radices.
+
+    is_half: whether one radix has to have the whole last axis.
+    """
+    if not sizes:
+        yield ()
+        return
+    for count in range(1, len(sizes) + 1):
+        whole = math.prod(sizes[:count])
+        if whole > stage.MAX_RADIX:
+            break
+        for rest in _digits(sizes[count:], is_half):
+            yield (whole, *rest)
+    if is_half and len(sizes) == 1:
+        return
+    for radix in range(2, min(stage.MAX_RADIX, sizes[0] - 1) + 1):
+        if sizes[0] % radix == 0 and sizes[0] // radix <= stage.MAX_RADIX:
+            for rest in _digits(sizes[1:], is_half):
+                yield (radix, sizes[0] // radix, *rest)
+
+
+def _work(axes: Axes, radices: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+    """Returns the columns that a transform moves, and the numbers of its tables, as a rank."""
+    stages = stages_of_axes(radices, axes)
+    numbers = sum(math.prod(stage.stage_spec(each)[0]) for each in stages)
+    return columns_moved(stages), numbers, radices
