@@ -87,7 +87,8 @@ from .spread_lines import (
     store_lines,
     with_whole_lines,
 )
-from .stage_products import Tabled, Tools, into_state, new_state, transform
+from .stage import Stage
+from .stage_products import Put, Tabled, Tools, into_state, new_state, transform
 from .twiddles import Sums, Twiddles, into_twiddled
 
 _WORKING = 24 << 10  # bytes of a partition for operands, results and small tables
@@ -185,7 +186,7 @@ class FourStep:
         """
         held = self.held = Held()  # those of a count take no room any more
         first, last = load_tables(self._ends)
-        held.first = _opening_matrices(self.spread, first)
+        held.first = opening_matrices(self.spread, first)
         held.last = [last[:, index] for index in range(3)]
         if not self.stages:
             (factors,) = load_tables([self._table])
@@ -244,9 +245,9 @@ class FourStep:
             yield TURN  # SBUF holds two long states: the block before has to leave the stages
         self._is_busy = True
         self.inputs.start()
-        sums, columns, length = Sums(), self.spread.columns, self.spread.length
+        sums = Sums()
         if self.stages:
-            state = new_state(self.stages[0].stage, columns, rows.each, nl.float32)
+            state = new_state(self.stages[0].stage, self.spread.columns, rows.each, nl.float32)
             tasks = self._openings(pieces, state, sums)
             yield from tasks
             yield TURN
@@ -256,13 +257,13 @@ class FourStep:
             del moving
         else:
             self._is_busy = False
-            results = sbuf((columns, 2, rows.each, length))
-            yield from self._openings(pieces, results, sums)
+            results = self.new_results(rows.each)
+            yield from self._openings(pieces, self.natural(results, rows.each), sums)
         if not self.spread.is_long:
             yield TURN  # the sums follow twiddles of another block, and have time
         yield After(sums.finish)
         yield TURN
-        tasks = self._closings(results, target, rows, weigh)
+        tasks = self.closings(results, target, rows, weigh)
         del results
         yield from tasks
 
@@ -327,7 +328,7 @@ class FourStep:
             if self.stages:
                 evacuate(bank, target)
             else:
-                sums.twiddle(target, bank, factor_views(self.held.factors, target.shape))
+                self.put_opened(bank, target, sums)
         if self.stages:
             yield
 
@@ -364,11 +365,11 @@ class FourStep:
                 at = column_of(spread, chunk, row, digit, part)
                 multiply(dst, tile[0:radix, at : at + whole], first[part], part > 0)
         elif spread.places == 2:
-            held = slice(place * HALF, place * HALF + 2 * radix)
+            held = slice(place * HALF, place * HALF + spread.stacked)
             data = tile[held, at : at + whole]
             multiply_row_tile(dst, data, first[place], place * HALF, HALF, False)
         else:
-            multiply(dst, tile[0 : 2 * radix, at : at + whole], first[0], False)
+            multiply(dst, tile[0 : spread.stacked, at : at + whole], first[0], False)
 
     # Stockham's stages, and the twiddles.
 
@@ -384,8 +385,8 @@ class FourStep:
             yield TURN
             del following, put, tasks
         self._is_busy, last = False, self.stages[-1]
-        results = sbuf((self.spread.columns, 2, rows.each, self.spread.length))
-        put = into_twiddled(last.stage, results, self._twiddles, sums)
+        results = self.new_results(rows.each)
+        put = self.into_results(last.stage, self.natural(results, rows.each), sums)
         tasks = transform([last], state, rows.each, tools, put)
         del state, put
         yield from tasks
@@ -393,9 +394,25 @@ class FourStep:
             tools.stream.restart()
         return results
 
+    def new_results(self, rows: int) -> Tensor:
+        """Allocate SBUF for the results of the stages."""
+        return sbuf((self.spread.columns, 2, rows, self.spread.length))
+
+    def natural(self, results: Tensor, rows: int) -> Tensor:
+        """Return results as [C, 2, rows, A]."""
+        return results
+
+    def into_results(self, last: Stage, results: Tensor, sums: Sums) -> Put:
+        """Return the put of the last stage into results [C, 2, rows, A]."""
+        return into_twiddled(last, results, self._twiddles, sums)
+
+    def put_opened(self, bank: Tensor, target: Tensor, sums: Sums) -> None:
+        """Put products of the first stage into results, where no stage follows it."""
+        sums.twiddle(target, bank, factor_views(self.held.factors, target.shape))
+
     # The DFTs over c.
 
-    def _closings(self, state: Tensor, target: Lines, rows: Rows, weigh: Weigh | None) -> Block:
+    def closings(self, state: Tensor, target: Lines, rows: Rows, weigh: Weigh | None) -> Block:
         """Yield the DFTs over c of [C, 2, rows, k_a], and the stores of their results."""
         length = self.spread.length
         most = STORED if length <= LONG else PSUM_BANK
@@ -483,14 +500,15 @@ class Transforms:
         return self.kernel.block(source, target, rows, weigh=self.weigh)
 
 
-def _opening_matrices(spread: Spread, table: Tensor) -> list[Tensor]:
+def opening_matrices(spread: Spread, table: Tensor) -> list[Tensor]:
     """Return the matrices of the first stage, see ``Held``, of its table in SBUF.
 
-    The table is [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1].
+    The table is [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]. For
+    real data it is [r1, 1, 2 r1], for r1 <= 64 again from partition 64 on.
     """
     if spread.parts == 2:
         return [table[:, part] for part in range(2)]
-    rows = 2 * spread.first
+    rows = spread.stacked
     return [table[place * HALF : place * HALF + rows, 0] for place in range(spread.places)]
 
 

@@ -48,7 +48,7 @@ def four_step_tables(
     closing = np.zeros((last, 3, columns_read(last)), np.float32)
     closing[:, :, :last] = np.stack([w.real, w.imag, -w.imag], 1)
     return (
-        _opening_table(first, inverse, scale),
+        opening_table(scale * dft_matrix(first, inverse)),
         *(stage_table(stage, inverse, 1.0) for stage in stages),
         twiddle,
         closing,
@@ -61,7 +61,7 @@ def four_step_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     twiddle = table_spec((last, 1, 2 * length))
     closing = table_spec((last, 3, columns_read(last)))
     stages = [stage_spec(stage) for stage in inner_stages(radices)]
-    return table_spec(_opening_shape(first)), *stages, twiddle, closing
+    return table_spec(opening_shape(first)), *stages, twiddle, closing
 
 
 def inner_stages(radices: tuple[int, ...]) -> list[Stage]:
@@ -69,19 +69,26 @@ def inner_stages(radices: tuple[int, ...]) -> list[Stage]:
     return stages_of(radices[:-1])[1:]
 
 
-def _opening_table(radix: int, inverse: bool, scale: float) -> Array:
-    """Return the first of ``four_step_tables``: rows (part, j), columns (part, k)."""
-    w = scale * dft_matrix(radix, inverse)
+def opening_table(w: Array, is_real: bool = False) -> Array:
+    """Return the first of ``four_step_tables`` of a complex matrix: rows (part, j), columns (part, k).
+
+    is_real: whether the data is real, so that the rows are j alone, for r1 <= 64 again from row 64
+    on.
+    """
+    radix = len(w)
     matrix = np.block([[w.real, w.imag], [-w.imag, w.real]]).astype(np.float32)
-    if radix > WHOLE_RADIX:
+    matrix = matrix[:radix] if is_real else matrix
+    if not is_real and radix > WHOLE_RADIX:
         return matrix.reshape(2, radix, 2 * radix).swapaxes(0, 1).copy()
-    table = np.zeros(_opening_shape(radix), np.float32)
-    for start in range(0, len(table) - 2 * radix + 1, WHOLE_RADIX):
-        table[start : start + 2 * radix, 0] = matrix
+    table = np.zeros(opening_shape(radix, is_real), np.float32)
+    for start in range(0, len(table) - len(matrix) + 1, WHOLE_RADIX):
+        table[start : start + len(matrix), 0] = matrix
     return table
 
 
-def _opening_shape(radix: int) -> tuple[int, int, int]:
-    if radix > WHOLE_RADIX:
+def opening_shape(radix: int, is_real: bool = False) -> tuple[int, int, int]:
+    """Return the shape of ``opening_table``."""
+    if not is_real and radix > WHOLE_RADIX:
         return radix, 2, 2 * radix
-    return 2 * radix + (WHOLE_RADIX if 4 * radix <= PARTITIONS else 0), 1, 2 * radix
+    rows = radix if is_real else 2 * radix
+    return rows + (WHOLE_RADIX if 2 * rows <= PARTITIONS else 0), 1, 2 * radix

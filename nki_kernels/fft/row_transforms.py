@@ -142,7 +142,7 @@ class RowTransforms:
             first = after[0].stage
             following = new_state(first, rows.partitions, rows.each, self.dtype)
             middle = natural_rows(first, following, rows.each)
-            put = into_rows(stages[-1].stage, partial(_row_of, middle))
+            put = into_rows(stages[-1].stage, partial(row_of, middle))
             tasks = transform(stages, state, rows.each, self.tools, put)
             state = following
             del following, middle, put
@@ -187,7 +187,7 @@ class RowTransforms:
         return state, x
 
 
-def _row_of(x: Tensor, row: int) -> Tensor:
+def row_of(x: Tensor, row: int) -> Tensor:
     return x[:, row]
 
 

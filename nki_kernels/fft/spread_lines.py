@@ -45,6 +45,7 @@ class Spread:
     radices: tuple[int, ...]  # r1, ..., C
     rows: int  # transforms of a block
     is_whole: bool = False  # whether an input tile holds all that partitions have of a transform
+    is_real: bool = False  # whether lines have a real part only
 
     @property
     def first(self) -> int:
@@ -69,12 +70,17 @@ class Spread:
     @property
     def parts(self) -> int:
         """Pieces of the first contraction: 2 if r1 > 64, one for each part, else 1."""
-        return 1 if self.first <= WHOLE_RADIX else 2
+        return 1 if self.is_real or self.first <= WHOLE_RADIX else 2
+
+    @property
+    def stacked(self) -> int:
+        """Numbers of a piece, which lie on partitions: one part, or both parts, of a1."""
+        return self.first if self.is_real or self.parts == 2 else 2 * self.first
 
     @property
     def places(self) -> int:
         """Transforms side by side on the partitions of an input tile."""
-        return 2 if 4 * self.first <= PARTITIONS and self.length <= SIDE_BY_SIDE else 1
+        return 2 if self.stacked <= HALF and self.length <= SIDE_BY_SIDE else 1
 
     @property
     def loaded(self) -> int:
@@ -104,12 +110,12 @@ class Spread:
         return [Rows(base, first + low, PARTITIONS, each) for low, each in cuts]
 
 
-def spread_of(radices: tuple[int, ...], batch: int) -> Spread:
+def spread_of(radices: tuple[int, ...], batch: int, is_real: bool = False) -> Spread:
     """Return how transforms of a batch are spread."""
-    spread = Spread(radices, 1)
+    spread = Spread(radices, 1, is_real=is_real)
     each = min(spread.step // spread.size, STORED // (spread.places * spread.length))
     few = -(-batch // (_FEWEST * nl.num_programs()))
-    return Spread(radices, min(spread.places * max(1, each), max(spread.places, few)))
+    return replace(spread, rows=min(spread.places * max(1, each), max(spread.places, few)))
 
 
 def with_whole_lines(spread: Spread) -> Spread:
@@ -119,7 +125,7 @@ def with_whole_lines(spread: Spread) -> Spread:
     the transform passes the stages.
     """
     fits = spread.step < spread.size <= _LOADED * spread.tiles
-    return Spread(spread.radices, spread.rows, spread.parts == 1 and fits)
+    return replace(spread, is_whole=spread.parts == 1 and fits)
 
 
 @dataclass(frozen=True)
@@ -265,7 +271,7 @@ class Inputs:
         spread, rows, each, size = self.spread, chunk.rows, self.each(chunk.rows), chunk.size
         self._clear_beyond(tile, rows.each - (rows.each - 1) // each * each, each, size)
         for start, count in chunks(rows.each, each):
-            for part in range(2):
+            for part in range(1 if spread.is_real else 2):
                 low, column = start // each * HALF + part * spread.first, 0
                 if spread.parts == 2:
                     low, column = 0, part * (_LOADED // 2)

@@ -275,14 +275,14 @@ def stage_table(
     stage: Stage, inverse: bool, scale: float, dtype: str = "float32", refined: bool = False
 ) -> Array:
     """Return the table of a stage, [2 g r, matrices, 2 r g]: see ``stockham_tables``."""
-    matrix = scale * _matrices(stage, inverse)
+    matrix = scale * stage_matrices(stage, inverse)
     slabs, shape = stage.slabs, matrix.shape[1:]
     each = matrix[:, None] if stage.left > 1 else matrix.reshape(-1, slabs, *shape)
     table = slab_matrices(stage, each)[:, :: stage.sharing]
     return rounded_table(table, dtype, refined)
 
 
-def _matrices(stage: Stage, inverse: bool) -> Array:
+def stage_matrices(stage: Stage, inverse: bool) -> Array:
     """Return complex [K, j, k], the matrix of each K with its twiddles."""
     r, done, inside = stage.contracted, stage.done, stage.inside
     if stage.axes:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..base.engines import PARTITIONS
-from ..fft.stage import MAX_LENGTH, MAX_RADIX, AxisDft, Stage, in_row_tiles, slabs_within
+from ..fft.stage import MAX_RADIX, AxisDft, Stage, in_row_tiles, slabs_within
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,8 @@ def stages_of_axes(radices: Sequence[int], axes: Axes) -> list[Stage]:
             last radix with the whole last axis.
     """
     digits = digits_of(radices, axes.lengths)
-    if any(radix > MAX_RADIX for radix in radices) or math.prod(radices) > MAX_LENGTH:
-        raise ValueError(
-            f"radices {tuple(radices)}: each must be 2 to {MAX_RADIX}, and their product up to "
-            f"{MAX_LENGTH}"
-        )
+    if any(radix > MAX_RADIX for radix in radices):
+        raise ValueError(f"radices {tuple(radices)}: each must be 2 to {MAX_RADIX}")
     is_half = axes.is_real or axes.to_real
     whole = [[axes.dft(digit.axis + at) for at in range(digit.axes)] for digit in digits]
     if is_half and not (whole[-1] and axes.lengths[-1] > 1):
