@@ -37,7 +37,7 @@ from functools import partial, reduce
 
 import numpy as np
 
-from ..base.arguments import check_shapes, check_tables, product_of
+from ..base.arguments import are_positive, check_shapes, check_tables
 from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
@@ -273,7 +273,8 @@ def _transformed(
     parts: Sequence[Tensor], axes: Axes, radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> list[Tensor]:
     """Transform the parts of arrays; return those of the results."""
-    product_of(radices)
+    if not are_positive(radices):
+        raise TypeError(f"argument 'radices' is {radices!r}, allowed is a tuple of positive ints")
     walk, batch = walk_of(axes, radices), parts[0].shape[0]
     y = [hbm((batch, *axes.results)) for _ in range(walk.parts)]
     source, target = rows_of_arrays(*parts), rows_of_arrays(*y)
@@ -326,7 +327,6 @@ class FourStepAxes(FourStep):
         self.stages = [Tabled(*each) for each in zip(stages, tables[1:-1], strict=True)]
         self.held = Held()
         self._is_busy = False
-        self._turns = Turns(2)
 
     def setup(self) -> None:
         """Load all tables into SBUF."""
@@ -371,15 +371,17 @@ class FourStepAxes(FourStep):
 
     def closings(self, results: Tensor, target: Lines, rows: Rows, weigh: Weigh | None) -> Block:
         """Yield the DFTs over c of results [C, 2, rows A], and the stores of their lines."""
-        walk = self.walk
+        walk, turns = self.walk, Turns(2)
         for cut in self._cuts(rows.each):
             y = sbuf((cut.partitions, walk.parts, cut.each, walk.kept[0], walk.repeats * walk.kept[1]))
             for line in range(cut.each):
                 for K in range(walk.repeats):
-                    yield self._closed(results, cut, line, K, y)
+                    yield self._closed(results, cut, line, K, turns, y)
             yield After(partial(self._store, y, target, rows, cut))
 
-    def _closed(self, results: Tensor, cut: Cut, line: int, K: int, y: Tensor) -> Task:
+    def _closed(
+        self, results: Tensor, cut: Cut, line: int, K: int, turns: Turns, y: Tensor
+    ) -> Task:
         """Compute the DFT over c of one line of each partition, for one K."""
         walk, count = self.walk, columns_read(cut.partitions)
         start, step = (cut.first + line) * walk.repeats + K, cut.each * walk.repeats
@@ -391,7 +393,7 @@ class FourStepAxes(FourStep):
         yield
         after = walk.kept[1]
         place = y[:, :, line, :, K * after : (K + 1) * after]
-        self._turns.evacuate(bank[0 : cut.partitions], place)
+        turns.evacuate(bank[0 : cut.partitions], place)
 
     def _store(self, y: Tensor, target: Lines, rows: Rows, cut: Cut) -> None:
         """Store lines [P, part, line, k', K] as the lines of the target."""

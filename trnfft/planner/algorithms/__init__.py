@@ -16,6 +16,7 @@ from trnfft.planner.algorithms.convolution import RowConvolution
 from trnfft.planner.algorithms.dft_gemm import DftGemm
 from trnfft.planner.algorithms.folded_dft import FoldedDft
 from trnfft.planner.algorithms.four_step import FourStep
+from trnfft.planner.algorithms.four_step_axes import FourStepAxes
 from trnfft.planner.algorithms.frames import Frames
 from trnfft.planner.algorithms.image_convolution import ImageConvolution
 from trnfft.planner.algorithms.long_bluestein import LongBluestein, SplitBluestein
@@ -81,6 +82,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         *map(SpectralConvolution, _SPECTRAL),
         *(Frames(kind, REAL_STOCKHAM) for kind in _FRAMES),
         RealPlanes(),
+        *map(FourStepAxes, (C2C, R2C, C2R)),
         *(StockhamAxes(kind, *mode) for mode in _MODES for kind in (C2C, R2C, C2R)),
         ResidentPlanes(),
         ResidentVolumes(C2C),

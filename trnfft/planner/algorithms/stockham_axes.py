@@ -45,22 +45,22 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
             return "takes two or more axes"
         if kind.held[1:] != kind.lengths[1:] or (kind.data and self.kind == C2R):
             return "takes padding along the first axis alone, before the transform"
-        if not _lists(_axes(kind)):
+        if not _lists(axes_of(kind)):
             return f"has no radices up to {stage.MAX_RADIX} for these axes"
         return ""
 
     def recipes_for(self, kind: Transform) -> list[Recipe]:
         if reason := self.why_not_shape(kind):
             raise NotImplementedError(reason)
-        return [Recipe(self.name, kind, radices) for radices in _lists(_axes(kind))]
+        return [Recipe(self.name, kind, radices) for radices in _lists(axes_of(kind))]
 
     def table_specs(self, recipe: Recipe) -> Tables:
         make = stockham_axes.stockham_axes_specs
-        return make(_axes(recipe.kind), recipe.radices, *self.options)
+        return make(axes_of(recipe.kind), recipe.radices, *self.options)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         make = stockham_axes.stockham_axes_tables
-        return make(_axes(recipe.kind), recipe.radices, inverse, scale, *self.options)
+        return make(axes_of(recipe.kind), recipe.radices, inverse, scale, *self.options)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
@@ -72,12 +72,12 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
         return accuracy.bfloat16_error(len(recipe.radices), self.refined)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        columns = columns_moved(stages_of_axes(recipe.radices, _axes(recipe.kind)))
+        columns = columns_moved(stages_of_axes(recipe.radices, axes_of(recipe.kind)))
         rate = chip.tensor_columns_per_ns * (1 if self.is_exact else 4)
         return columns * least_of(*_MOVED, rows) / rate
 
 
-def _axes(kind: Transform) -> Axes:
+def axes_of(kind: Transform) -> Axes:
     return Axes(kind.lengths, kind.part == R2C, kind.part == C2R)
 
 
@@ -88,16 +88,25 @@ def _lists(axes: Axes) -> list[tuple[int, ...]]:
     is_half = axes.is_real or axes.to_real
     if is_half and axes.lengths[-1] == 1:
         return []
+    return sorted(digit_lists(sizes, is_half), key=partial(_work, axes))[:RADIX_LISTS]
+
+
+def digit_lists(sizes: tuple[int, ...], is_half: bool = False) -> list[tuple[int, ...]]:
+    """Returns lists of radices up to 128 of axes in their order, each of an axis or of whole axes.
+
+    An axis has one or two radices. Only lists with the fewest stages are made, and with one more.
+
+    Args:
+        sizes: sizes of the axes, each 2 or more.
+        is_half: whether one radix has to have the whole last axis.
+    """
     found = set(_digits(sizes, is_half))
-    most = min(map(len, found), default=0) + 1  # more stages take more time
-    few = [radices for radices in found if len(radices) <= most]
-    return sorted(few, key=partial(_work, axes))[:RADIX_LISTS]
+    most = min(map(len, found), default=0) + 1
+    return [radices for radices in found if len(radices) <= most]
 
 
 def _digits(sizes: tuple[int, ...], is_half: bool) -> Iterator[tuple[int, ...]]:
     """Yields lists of radices up to 128 of axes in their order, each of an axis or of whole axes.
-
-    An axis has one or two radices.
 
     is_half: whether one radix has to have the whole last axis.
     """

@@ -1,0 +1,110 @@
+"""Four-step over several axes: each array is spread over all partitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from nki_kernels.base.engines import PARTITIONS, PSUM_BANK
+from nki_kernels.fft import stage
+from nki_kernels.nd import four_step_axes
+from nki_kernels.nd.axis_stages import Axes
+from nki_sim.hardware import NeuronCore
+from trnfft.base.cache import cached
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm, Tables
+from trnfft.planner.algorithms.stockham import columns_moved
+from trnfft.planner.algorithms.stockham_axes import axes_of, digit_lists
+from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
+from trnfft.planner.plan import Recipe
+
+RADIX_LISTS = 8  # lists of radices for one shape
+SHORTEST = 256  # points of an array; below, one array on each partition is never slower
+_LEAST_COLUMNS = 16  # numbers c on partitions, at least: fewer leave most of them empty
+_NAMES = {C2C: "four_step_axes", R2C: "real_four_step_axes", C2R: "inverse_real_four_step_axes"}
+
+
+class FourStepAxes(ShapeAlgorithm[Transform]):
+    """Stages of several axes, one after the other, with each array spread over all partitions."""
+
+    title = "four-step over axes"
+    takes = "arrays of up to 2^20 points, whose axes have radices up to 128"
+
+    def __init__(self, kind: Part) -> None:
+        self.kind, self.name = kind, _NAMES[kind]
+        self.kernel = getattr(four_step_axes, self.name)
+        shapes = ((32, 33), (12, 10, 24), (48, 160))
+        self.samples = tuple(Transform(shape, part=kind) for shape in shapes)
+        self.ahead = Ahead(Transform((128, 128), part=kind), 8, "trn1")
+
+    def why_not_shape(self, kind: Transform) -> str:
+        if not SHORTEST <= kind.points <= four_step_axes.MAX_STREAMED_LENGTH:
+            return f"takes {SHORTEST} to {four_step_axes.MAX_STREAMED_LENGTH} points"
+        if sum(n > 1 for n in kind.lengths) < 2:
+            return "takes two or more axes"
+        if kind.data:
+            return "takes no padding"
+        if not _lists(axes_of(kind)):
+            return f"has no radices up to {stage.MAX_RADIX} for these axes"
+        return ""
+
+    def recipes_for(self, kind: Transform) -> list[Recipe]:
+        if reason := self.why_not_shape(kind):
+            raise NotImplementedError(reason)
+        return [Recipe(self.name, kind, radices) for radices in _lists(axes_of(kind))]
+
+    def table_specs(self, recipe: Recipe) -> Tables:
+        return four_step_axes.four_step_axes_specs(axes_of(recipe.kind), recipe.radices)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
+        make = four_step_axes.four_step_axes_tables
+        return make(axes_of(recipe.kind), recipe.radices, inverse, scale)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
+        last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
+        return recipe.radices, *last
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(recipe.radices)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        walk = four_step_axes.walk_of(axes_of(recipe.kind), recipe.radices)
+        return columns_of(walk) * max(1.0, rows) / chip.tensor_columns_per_ns
+
+
+def columns_of(walk: four_step_axes.Walk) -> float:
+    """Returns the columns that the Tensor engine moves for an array, in its three steps."""
+    first, *stages = walk.stages()
+    radix, is_real = first.contracted, walk.axes.is_real
+    pieces = 1 if is_real or 2 * radix <= PARTITIONS else 2
+    opening = first.left * pieces * max(64, 2 * radix)
+    closing = walk.lines * walk.repeats / PARTITIONS * 2 * max(64, walk.width)
+    return opening + columns_moved(stages) + closing
+
+
+@cached(64)  # a search asks for prices of several recipes
+def _lists(axes: Axes) -> list[tuple[int, ...]]:
+    """Returns lists of radices of axes, those with the least work first."""
+    found = {}
+    for radices in _candidates(axes):
+        try:
+            walk = four_step_axes.walk_of(axes, radices)
+        except ValueError:
+            continue
+        if walk.columns >= _LEAST_COLUMNS:
+            found[radices] = columns_of(walk), radices
+    return sorted(found, key=lambda radices: found[radices])[:RADIX_LISTS]
+
+
+def _candidates(axes: Axes) -> Iterator[tuple[int, ...]]:
+    """Yields lists of radices, whose last ones are products of the last axes and of a divisor."""
+    lengths = axes.lengths
+    for axis in range(len(lengths) - 1, -1, -1):
+        whole = math.prod(lengths[axis + 1 :])
+        if whole > PSUM_BANK:
+            return
+        for inside in range(1, min(lengths[axis], PSUM_BANK) + 1):
+            if lengths[axis] % inside == 0 and whole * inside > 1:
+                sizes = (*lengths[:axis], lengths[axis] // inside)
+                for radices in digit_lists(tuple(n for n in sizes if n > 1)):
+                    yield *radices, whole * inside
