@@ -249,6 +249,18 @@ def singles(base: object, first: int, count: int) -> list[Rows]:
 # Rows in HBM.
 
 
+def rows_of_arrays(*arrays: Tensor) -> list[Tensor]:
+    """Return arrays of HBM [B, n1, n2, ...], whole, as views of rows [B, n1 n2 ...].
+
+    A row of the batch has as many numbers in the view as in the array, so that the register of a
+    device loop means the same in both.
+    """
+    return [
+        x if len(x.shape) == 2 else x.reshape((x.shape[0], element_count(x.shape[1:])))
+        for x in arrays
+    ]
+
+
 def row_count(x: Tensor) -> int:
     """Return the number of rows of HBM x [..., N]."""
     return element_count(x.shape[:-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,14 @@ import nki_sim
 from nki_kernels.base import launch
 from nki_kernels.base.engines import hbm, sbuf
 from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import blocks_of, for_rows, load_rows, on_partitions, store_rows
+from nki_kernels.base.launch import (
+    blocks_of,
+    for_rows,
+    load_rows,
+    on_partitions,
+    rows_of_arrays,
+    store_rows,
+)
 from nki_kernels.base.pipeline import TURN, After, Order
 from nki_sim import hardware
 
@@ -64,6 +72,28 @@ def test_every_row_is_done_once(monkeypatch, batch, cores):
             with nki_sim.strict():
                 y = nki_sim.simulate(doubled[cores])(x, NUMBERS, most, extra)
             np.testing.assert_array_equal(y, 2 * x)
+
+
+@nki.jit
+def doubled_arrays(x, most):
+    y = hbm(x.shape)
+    work = Doubling(*rows_of_arrays(x, y), NUMBERS, 20)
+    for_rows(x.shape[0], work, 128 * most, on_partitions(most), Order(2))
+    return y
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("shape", [(NUMBERS,), (1, NUMBERS), (NUMBERS, 1), (1, NUMBERS, 1)])
+@pytest.mark.parametrize("reading", [hardware.RELATIVE, hardware.ABSOLUTE])
+def test_a_row_of_an_array_is_all_of_its_axes(monkeypatch, reading, shape, cores):
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 30)
+    for batch in (3, 1000):  # unrolled, and looped on the device
+        x = np.arange(batch * NUMBERS, dtype=np.float32).reshape(batch, *shape)
+        core = replace(hardware.chip("trn2"), reading_of_ap=reading)
+        with hardware.select(core), nki_sim.strict():
+            y = nki_sim.simulate(doubled_arrays[cores])(x, 1)
+        assert y.shape == x.shape
+        np.testing.assert_array_equal(y, 2 * x)
 
 
 @pytest.mark.parametrize("cores", [1, 2])
