@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import gt
 
 import numpy as np
 
@@ -55,6 +56,13 @@ def lengths_of(n: int | Sequence[int]) -> tuple[int, ...]:
             f"n = {n}: DFT-GEMM accepts lengths, or products of lengths, of 1 to {MAX_LENGTH}"
         )
     return lengths
+
+
+def held_of(name: str, held: Sequence[int], lengths: Sequence[int]) -> tuple[int, ...]:
+    """Return argument ``name``, by default the lengths; raise ValueError for more than these."""
+    if held and (len(held) != len(lengths) or min(held) < 1 or any(map(gt, held, lengths))):
+        raise ValueError(f"{name} = {tuple(held)}: must be sizes from 1 up to {tuple(lengths)}")
+    return tuple(held or lengths)
 
 
 def zeros_below(w: Array, parts: int, results: int) -> Array:
@@ -84,7 +92,8 @@ def dft_gemm_matrix(
     Returns:
         [2gD, 2gN], or refined [2, 2gD, 2gN], where D is N without data, or less.
     """
-    w = scale * dft_matrix_of_axes(lengths_of(n), inverse, data)
+    lengths = lengths_of(n)
+    w = scale * dft_matrix_of_axes(lengths, inverse, held_of("data", data, lengths))
     w = zeros_below(w, 2, 2 * w.shape[1])
     one = np.block([[w.real, w.imag], [-w.imag, w.real]])
     return rounded_table(np.kron(np.eye(rows_per_slab(len(one))), one), dtype, refined)

@@ -35,7 +35,13 @@ from ..base.isa import nki
 from ..base.launch import HbmRows
 from ..base.roots import dft_matrix_of_axes
 from ..base.table_terms import Array, TableSpec, table_spec
-from ..fft.dft_gemm import dft_gemm_arrays, dft_gemm_rows, lengths_of, zeros_below
+from ..fft.dft_gemm import (
+    dft_gemm_arrays,
+    dft_gemm_rows,
+    held_of,
+    lengths_of,
+    zeros_below,
+)
 from ..fft.row_products import rows_per_slab, with_zeros
 
 
@@ -68,7 +74,8 @@ def real_dft_gemm_matrix(
         A float32 array; its rows are (transform, n), its columns (transform, part, k).
     """
     lengths = lengths_of(n)
-    w = scale * dft_matrix_of_axes(lengths, inverse, data, half_of(lengths))
+    held = held_of("data", data, lengths)
+    w = scale * dft_matrix_of_axes(lengths, inverse, held, half_of(lengths))
     return _repeated(n, zeros_below(np.concatenate([w.real, w.imag], 1), 1, 2 * w.shape[1]))
 
 
@@ -86,7 +93,7 @@ def inverse_real_dft_gemm_matrix(
     """
     lengths = lengths_of(n)
     half = half_of(lengths)
-    w = scale * dft_matrix_of_axes(lengths, inverse, half, kept)
+    w = scale * dft_matrix_of_axes(lengths, inverse, half, held_of("kept", kept, lengths))
     own = 2 * np.arange(half[-1]) % lengths[-1] == 0  # frequencies that are their own mirrors
     w *= np.tile(np.where(own, 1, 2), math.prod(half[:-1]))[:, None]
     one = np.stack([w.real, -w.imag])
