@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,6 +20,27 @@ def rows_and_length(*parts: Tensor) -> tuple[int, int]:
     """Return B and N of ``x`` [B, N], or of ``x_re`` and ``x_im``; raise ValueError otherwise."""
     check_shapes(("B", "N"), *parts)
     return parts[0].shape[0], parts[0].shape[1]
+
+
+def batch_and_lengths(*parts: Tensor) -> tuple[int, tuple[int, ...]]:
+    """Return B and (n1, n2, ...) of ``x`` [B, n1, n2, ...], or of ``x_re`` and ``x_im``.
+
+    Raise ValueError unless they have a shape, and the same one, of two dimensions or more.
+    """
+    axes = len(getattr(parts[0], "shape", ())) - 1
+    names = ["N"] if axes <= 1 else [f"n{axis}" for axis in range(1, axes + 1)]
+    check_shapes(("B", *names), *parts)
+    return parts[0].shape[0], tuple(parts[0].shape[1:])
+
+
+def lengths_for(name: str, lengths: object, count: int) -> tuple[int, ...]:
+    """Return argument ``name``; raise TypeError unless it is a tuple of ``count`` positive ints."""
+    if not are_positive(lengths, count):
+        raise TypeError(
+            f"argument {name!r} is {lengths!r}, allowed is a tuple of a positive int for each of "
+            f"{count} axes"
+        )
+    return tuple(cast("Sequence[int]", lengths))
 
 
 def check_shapes(dimensions: Sequence[str], *parts: Tensor) -> None:

@@ -116,6 +116,24 @@ class Product:
                 yield Piece(part, *cut)
 
 
+def rows_per_slab(numbers: int) -> int:
+    """Return how many rows, of so many contracted numbers, one product takes."""
+    return max(1, PARTITIONS // numbers)
+
+
+def with_zeros(numbers: int, parts: int, results: int) -> int:
+    """Return how many numbers of each part a row contracts, if zeros may follow.
+
+    There are so many that the results of a slab fit into a PSUM bank.
+
+    Args:
+        numbers: how many numbers of each part are data.
+        parts: parts of a row.
+        results: numbers of its result, of all parts.
+    """
+    return max(numbers, -(-results * PARTITIONS // (parts * PSUM_BANK)))
+
+
 @dataclass(frozen=True)
 class Slab:
     """How rows lie in the operand that the Tensor engine takes at a time."""
@@ -157,7 +175,7 @@ def block_rows(batch: int, product: Product, slab: Slab) -> int:
     A small batch has smaller blocks, so that one block is loaded while another is computed.
     """
     rows = -(-batch // (nl.num_programs() * PARTITIONS))
-    numbers = product.parts * product.held
+    numbers = max(product.parts * product.held, product.results // 2)
     least = max(_LEAST_BLOCK, min(_SMALL_BLOCK, rows * numbers // 2))
     wanted = min(2 * DMA_RUN, max(least, rows * numbers // _BLOCKS)) // numbers
     slabs = max(1, min(wanted // slab.rows, slab.count(rows)))
@@ -231,7 +249,7 @@ class RowProducts:
                 for start, piece in zip(starts, slab.pieces, strict=True)
             ]
             return load_tables(pieces or [term])
-        # Half a KiB a partition may stay where DMA wrote it.
+        # Up to 2 KiB a partition may stay where DMA wrote it.
         table = sbuf((PARTITIONS, product.results), term.dtype)
         one = term[0 : product.numbers, 0 : product.results]
         for low in range(0, PARTITIONS, slab.pitch):

@@ -14,7 +14,12 @@ from nki_kernels.fft.split_bluestein import split_bluestein
 from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.nd.axes import STOCKHAM, transform_axes
 from nki_kernels.nd.strided_stockham import strided_stockham, strided_stockham_tables
-from nki_kernels.real.real_dft_gemm import real_dft_gemm, real_dft_gemm_matrix
+from nki_kernels.real.real_dft_gemm import (
+    inverse_real_dft_gemm,
+    inverse_real_dft_gemm_matrix,
+    real_dft_gemm,
+    real_dft_gemm_matrix,
+)
 from nki_kernels.real.real_stockham import inverse_real_stockham
 from nki_kernels.real.real_stockham_tables import real_stockham_tables
 from nki_kernels.spectral.frames import frame_spectra
@@ -40,6 +45,28 @@ WRONG = {
     "real table": (real_dft_gemm, (X, real_dft_gemm_matrix(4)), "is (6 g, 8 g) with g up to 21"),
     "flat rows": (dft_gemm, (X[0], X[0], TABLE), "'x_re' has shape (6,), allowed is [B, N]"),
     "other part": (dft_gemm, (X, X[:1], TABLE), "'x_im' has shape (1, 6), allowed is [B, N], the"),
+    "other axes": (dft_gemm, (CUBE, CUBE, TABLE), "(36 g, 36 g) with g up to 3, or a pair"),
+    "another plane": (dft_gemm, (CUBE, CUBE[0], TABLE), "has shape (6, 3), allowed is [B, n1, n2]"),
+    "fewer lengths": (
+        dft_gemm,
+        (CUBE, CUBE, dft_gemm_matrix((6, 3)), (18,)),
+        "'lengths' is (18,), allowed is a tuple of a positive int for each of 2 axes",
+    ),
+    "a length of 0": (
+        real_dft_gemm,
+        (CUBE, real_dft_gemm_matrix((6, 3)), (6, 0)),
+        "is (6, 0), all",
+    ),
+    "lengths that are more": (
+        real_dft_gemm,
+        (CUBE, real_dft_gemm_matrix((6, 3)), (6, 5)),
+        "is (18 g, 36 g) with g up to 7",
+    ),
+    "fewer results": (
+        inverse_real_dft_gemm,
+        (CUBE, CUBE, inverse_real_dft_gemm_matrix((6, 4)), (24,)),
+        "'n' is (24,), allowed is a tuple of a positive int for each of 2 axes",
+    ),
     "radices of 0": (stockham, (X, X, TABLES, PLACES, (0, 3)), "'radices' is (0, 3), allowed is"),
     "no radices": (stockham, (X, X, TABLES, PLACES, ()), "'radices' is (), allowed is a tuple"),
     "other radices": (stockham, (X, X, TABLES, PLACES, (2, 5)), "product is 10, but the rows have"),

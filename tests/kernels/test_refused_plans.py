@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -32,11 +33,12 @@ from nki_kernels.real.real_stockham_tables import (
 )
 from nki_kernels.spectral.real_planes import real_planes_tables
 
+DFT_GEMM = (0, 257, -1, (), (8, 0), (-2, -3), (16, 17))
 LENGTHS = {  # lengths out of range, and the message
     convolution_lengths: ((0, -3, 5121), "n = {}.*1 to 5120"),
-    dft_gemm_matrix: ((0, 257, -1), "n = {}.*1 to 256"),
-    real_dft_gemm_matrix: ((0, 257, -1), "n = {}.*1 to 256"),
-    inverse_real_dft_gemm_matrix: ((0, 257, -1), "n = {}.*1 to 256"),
+    dft_gemm_matrix: (DFT_GEMM, "n = {}.*1 to 256"),
+    real_dft_gemm_matrix: (DFT_GEMM, "n = {}.*1 to 256"),
+    inverse_real_dft_gemm_matrix: (DFT_GEMM, "n = {}.*1 to 256"),
     folded_dft_tables: ((0, 128, 2048), "n = {}.*129 to 2047"),
     butterfly_tables: (
         (0, 1, 3, 96, -2, 32768),
@@ -158,7 +160,11 @@ PLANS = {
     ],
 }
 REFUSED = [
-    *((make, (n,), said.format(n)) for make, (lengths, said) in LENGTHS.items() for n in lengths),
+    *(
+        (make, (n,), said.format(re.escape(str(n))))
+        for make, (lengths, said) in LENGTHS.items()
+        for n in lengths
+    ),
     *((make, *plan) for make, plans in PLANS.items() for plan in plans),
 ]
 
@@ -167,6 +173,17 @@ REFUSED = [
 def test_a_plan_that_the_kernel_cannot_run(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(*arguments)
+
+
+@pytest.mark.parametrize("held", [(6,), (6, 9), (0, 8), (6, 8, 1)])
+def test_more_data_than_an_axis_has_is_refused(held):
+    for make, name in (
+        (dft_gemm_matrix, "data"),
+        (real_dft_gemm_matrix, "data"),
+        (inverse_real_dft_gemm_matrix, "kept"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name} = .*: must be sizes from 1 up to \(6, 8\)"):
+            make((6, 8), **{name: held})
 
 
 @pytest.mark.parametrize("n", [1, 12, 8192])

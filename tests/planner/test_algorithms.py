@@ -130,6 +130,10 @@ def test_shapes_of_kernels_inputs():
     assert ALGORITHMS["convolve_rows"].settings(cropped) == ((2, 4), 5)
     back = planner.plan(shape=(4, 6, 8), real=True, inverse=True, target="trn1").recipe
     assert ALGORITHMS["axes_to_real"].inputs(back, 2) == [(2, 4, 6, 5)] * 2
+    kind = Transform((4, 6, 8), (3, 6, 7), "c2r")
+    back = ALGORITHMS["inverse_real_dft_gemm_axes"].recipes_for(kind)[0]
+    assert ALGORITHMS["inverse_real_dft_gemm_axes"].inputs(back, 2) == [(2, 4, 6, 5)] * 2
+    assert ALGORITHMS["inverse_real_dft_gemm_axes"].settings(back) == ((3, 6, 7),)
     image = planner.plan_for(Convolution((12, 14), (7, 9)), target="trn1").recipe
     algorithm = ALGORITHMS["convolve_images"]
     assert algorithm.inputs(image, 3) == [(3, 7, 9), (1, 8, 12), (1, 8, 12)]
@@ -159,6 +163,9 @@ def test_shapes_that_are_refused_say_why():
             ALGORITHMS[name].recipes_for(Transform(shape, (1, *shape[1:])))
         with pytest.raises(NotImplementedError, match="takes (powers of two|axes of 64)"):
             ALGORITHMS[name].recipes_for(Transform((*shape[1:], 8)))
+    for name in (name for name in ALGORITHMS if "dft_gemm_axes" in name):
+        with pytest.raises(NotImplementedError, match="takes up to 256 points"):
+            ALGORITHMS[name].recipes_for(Transform((16, 17), part=ALGORITHMS[name].kind))
     with pytest.raises(NotImplementedError, match="an image has 2 axes, not 3"):
         planner.plan_for(Convolution((8, 8, 8)))
     with pytest.raises(NotImplementedError, match="axis 0 of length 8194 has no two radices up to"):

@@ -70,21 +70,27 @@ def test_the_degree_of_lnc_is_part_of_a_plan():
 
 TREES = {  # plans, and the last lines of their trees
     "padded": (
-        lambda: trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1"),
+        lambda: trnfft.plan(shape=(8, 48), padded_from=(7, 48), target="trn1"),
         """
-        └── axes, 96 points
-            ├── axis 1: dft_gemm, N = 12
+        └── axes, 384 points
+            ├── axis 1: dft_gemm, N = 48
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
     ),
     "real": (
-        lambda: trnfft.plan(shape=(8, 12), real=True, target="trn1"),
+        lambda: trnfft.plan(shape=(8, 48), real=True, target="trn1"),
         """
-        └── real_axes, 96 points
-            ├── axis 1: real_dft_gemm, N = 12
+        └── real_axes, 384 points
+            ├── axis 1: real_dft_gemm, N = 48
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
+        """,
+    ),
+    "several axes at once": (
+        lambda: trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1"),
+        """
+        └── dft_gemm_axes, 7 x 12 points
         """,
     ),
     "block circulant": (
@@ -134,8 +140,8 @@ def test_the_layout_of_a_recipe_is_shown():
 
 
 def test_recipes_travel_alone():
-    recipe = trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1").recipe
-    assert str(recipe) == "axes by axis 1: dft_gemm 12, then axis 0: strided_stockham 8 = 8"
+    recipe = trnfft.plan(shape=(8, 48), padded_from=(7, 48), target="trn1").recipe
+    assert str(recipe) == "axes by axis 1: dft_gemm 48, then axis 0: strided_stockham 8 = 8"
     assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 

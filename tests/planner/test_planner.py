@@ -146,7 +146,7 @@ def test_real_data_is_complex_data_where_no_kernel_fits(n):
 
 
 @pytest.mark.parametrize("kind", ["c2c", "r2c", "c2r"])
-@pytest.mark.parametrize("shape", [(12, 20), (1024, 500), (6, 8, 10)])
+@pytest.mark.parametrize("shape", [(12, 24), (1024, 500), (6, 8, 10)])
 def test_shapes_try_every_order_of_axes(shape, kind):
     plan = trnfft.plan(shape=shape, real=kind != "c2c", inverse=kind == "c2r")
     free = len(shape) - (kind != "c2c")
@@ -377,7 +377,7 @@ def test_of_equal_prices_the_least_bound_decides_and_real_data_stay_real(priced)
     assert plan.candidates[2:] == planner.search(whole).candidates[1:]
 
 
-@pytest.mark.parametrize("arguments", [dict(n=509), dict(n=1024), dict(shape=(8, 12))])
+@pytest.mark.parametrize("arguments", [dict(n=509), dict(n=1024), dict(shape=(8, 48))])
 def test_nothing_runs_says_why(priced, arguments):
     priced[1].update(dict.fromkeys(ALGORITHMS))
     with pytest.raises(NotImplementedError) as caught:
@@ -385,7 +385,7 @@ def test_nothing_runs_says_why(priced, arguments):
     size, advice = f"N = {arguments.get('n')}", "; use a length without large prime factors"
     if "shape" in arguments:
         size, advice = (
-            "shape (8, 12)",
+            "shape (8, 48)",
             ": axes is too large; use other sizes, or trnfft.set_precision",
         )
     assert f"no kernel transforms {size} on trn1, LNC=1{advice}" in str(caught.value)
@@ -453,7 +453,7 @@ def test_with_more_error_the_choice_of_fast_is_a_candidate_that_is_remembered(mo
 
 @pytest.mark.parametrize("axes, count", [(4, 24), (5, 15)])
 def test_few_orders_of_many_axes_are_priced(priced, axes, count):
-    trnfft.plan(shape=(2, 3, 4, 5, 6)[:axes], max_error=9e-7, target="trn1")
+    trnfft.plan(shape=(3, 4, 5, 6, 7)[:axes], max_error=9e-7, target="trn1")
     assert len(priced[0]) == min(count + 1, 24)
 
 

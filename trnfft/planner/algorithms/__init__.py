@@ -14,6 +14,7 @@ from trnfft.planner.algorithms.bluestein import Bluestein
 from trnfft.planner.algorithms.butterfly import Butterfly
 from trnfft.planner.algorithms.convolution import RowConvolution
 from trnfft.planner.algorithms.dft_gemm import DftGemm
+from trnfft.planner.algorithms.dft_gemm_axes import DftGemmAxes
 from trnfft.planner.algorithms.folded_dft import FoldedDft
 from trnfft.planner.algorithms.four_step import FourStep
 from trnfft.planner.algorithms.four_step_axes import FourStepAxes
@@ -37,6 +38,7 @@ from trnfft.planner.kinds.frames import FRAME_BANDS, FRAME_POWERS, FRAME_SPECTRA
 from trnfft.planner.kinds.spectral_layer import SPECTRAL, SPECTRAL_GRADIENTS, SPECTRAL_KEPT
 
 DFT_GEMM = DftGemm()
+DFT_GEMM_REFINED, DFT_GEMM_BF16 = DftGemm("bfloat16", refined=True), DftGemm("bfloat16")
 STOCKHAM = Stockham()
 FOUR_STEP = FourStep()
 SPLIT_FOUR_STEP = SplitFourStep()
@@ -57,8 +59,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         DFT_GEMM,
-        DftGemm("bfloat16", refined=True),
-        DftGemm("bfloat16"),
+        DFT_GEMM_REFINED,
+        DFT_GEMM_BF16,
         STOCKHAM,
         Stockham("bfloat16", refined=True),
         Stockham("bfloat16"),
@@ -87,6 +89,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         ResidentPlanes(),
         ResidentVolumes(C2C),
         ResidentVolumes(R2C),
+        *map(DftGemmAxes, (DFT_GEMM, DFT_GEMM_REFINED, DFT_GEMM_BF16)),
+        *map(DftGemmAxes, (REAL_DFT_GEMM, INVERSE_REAL_DFT_GEMM)),
         Axes(C2C, (DFT_GEMM, STOCKHAM), STRIDED_STOCKHAM),
         Axes(R2C, _FORWARD_ROWS, STRIDED_STOCKHAM),
         Axes(C2R, _INVERSE_ROWS, STRIDED_STOCKHAM),
