@@ -8,14 +8,14 @@ products side by side: those of K and K + 1, or in a first stage of two rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
 from ..base.engines import DMA_RUN, NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from ..base.roots import dft_matrix, roots
+from ..base.roots import dft_matrix_of_axes, roots
 from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
 
 MAX_RADIX = PARTITIONS
@@ -42,13 +42,15 @@ class AxisDft:
     inputs: int  # n, or n // 2 + 1 of the half spectrum of real results
     outputs: int  # n, or n // 2 + 1 of the half spectrum of real data
 
-    def matrix(self, inverse: bool) -> Array:
-        """Return the matrix [inputs, outputs]; half a spectrum counts for both of its halves."""
-        w: Array = dft_matrix(self.n, inverse, self.inputs, self.outputs)
-        if self.inputs < self.n:
-            frequencies = np.arange(self.inputs)
-            w = w * np.where(2 * frequencies % self.n == 0, 1, 2)[:, None]
-        return w
+
+def matrix_of_axes(axes: Sequence[AxisDft], inverse: bool) -> Array:
+    """Return the matrix of whole axes; half a spectrum of the last counts for both of its halves."""
+    lengths, inputs, outputs = zip(*((dft.n, dft.inputs, dft.outputs) for dft in axes), strict=True)
+    w: Array = dft_matrix_of_axes(lengths, inverse, inputs, outputs)
+    if inputs[-1] < lengths[-1]:
+        frequencies = np.arange(len(w)) % inputs[-1]
+        w = w * np.where(2 * frequencies % lengths[-1] == 0, 1, 2)[:, None]
+    return w
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,7 @@ def stage_matrices(stage: Stage, inverse: bool) -> Array:
     """Return complex [K, j, k], the matrix of each K with its twiddles."""
     r, done, inside = stage.contracted, stage.done, stage.inside
     if stage.axes:
-        matrix = reduce(np.kron, [axis.matrix(inverse) for axis in stage.axes])
+        matrix = matrix_of_axes(stage.axes, inverse)
         return np.broadcast_to(matrix, (done, *matrix.shape))
     j, k = np.arange(r)[:, None], np.arange(r)[None, :]
     outputs = np.arange(done)[:, None, None] // stage.before

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 
@@ -67,7 +67,7 @@ from ..fft.four_step_tables import (
 )
 from ..fft.row_transforms import row_of
 from ..fft.spread_lines import Inputs, Lines, spread_of
-from ..fft.stage import Stage, stage_matrices, stage_spec, stage_table
+from ..fft.stage import Stage, matrix_of_axes, stage_matrices, stage_spec, stage_table
 from ..fft.stage_products import Put, Tabled, Tools, into_rows
 from ..fft.twiddles import Sums
 from .axis_stages import Axes, stages_of_axes
@@ -138,11 +138,10 @@ class Walk:
         n, size = self.axes.lengths[self.axis], self.columns
         after = [self.axes.dft(axis) for axis in range(self.axis + 1, len(self.axes.lengths))]
         if self.repeats == 1:
-            found = [dft.matrix(inverse) for dft in (self.axes.dft(self.axis), *after)]
-            return reduce(np.kron, found).reshape(size, 1, -1)
+            return matrix_of_axes([self.axes.dft(self.axis), *after], inverse)[:, None]
         c, K = np.arange(self.inside)[:, None, None], np.arange(self.repeats)[:, None]
         own = roots(c * (K + self.repeats * np.arange(self.kept[0])), n, inverse)
-        rest = reduce(np.kron, [dft.matrix(inverse) for dft in after], np.ones((1, 1)))
+        rest = matrix_of_axes(after, inverse) if after else np.ones((1, 1))
         return np.einsum("cKk,dl->cdKkl", own, rest).reshape(size, self.repeats, -1)
 
 

@@ -23,9 +23,10 @@ from tests.registry import REGISTRY
 from tests.tolerances import near, operands, pairs, transforms
 from trnfft.planner.kinds import Transform
 
+from .arrays import data_of, exact_of, half_of
 from .independence import check_rows_are_independent
 from .launched import dry, launch, parts
-from .samples import fits, normal, real
+from .samples import fits
 from .turns import on_chips
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
@@ -42,31 +43,6 @@ def solution(lengths, part, data=(), ending=""):
     """The planner's algorithm, and its recipe."""
     algorithm = REGISTRY[BY_PART[part] + ending]
     return algorithm, algorithm.recipes_for(Transform(lengths, data, part))[0]
-
-
-def half_of(lengths):
-    return (*lengths[:-1], lengths[-1] // 2 + 1)
-
-
-def data_of(batch, lengths, part, data=()):
-    """Random arrays: complex, real, or half spectra, which no real array need have."""
-    if part == "c2r":
-        return normal(batch, *half_of(lengths))
-    return (real if part == "r2c" else normal)(batch, *(data or lengths))
-
-
-def exact_of(x, lengths, part, data=(), inverse=False):
-    """The transform by NumPy, without a factor."""
-    places = tuple(range(1, x.ndim))
-    if part == "c2c":
-        if inverse:
-            return np.fft.ifftn(x, lengths, places, "forward")
-        return np.fft.fftn(x, lengths, places)
-    if part == "r2c":
-        spectrum = np.fft.rfftn(x.astype(float), lengths, places)
-        return spectrum.conj() if inverse else spectrum
-    whole = np.fft.irfftn(x if inverse else x.conj(), lengths, places, "forward")
-    return whole[(slice(None), *map(slice, data or lengths))]
 
 
 def tolerance_of(lengths, ending=""):
