@@ -127,6 +127,11 @@ class Walk:
         """Results of a line."""
         return math.prod(self.axes.results[self.axis :])
 
+    @property
+    def most_lines(self) -> int:
+        """Lines of a partition that are stored together, at most."""
+        return _STORED // self.line
+
     def stages(self) -> list[Stage]:
         """Return the stages over a, the first of which is the opening."""
         return stages_of_axes(
@@ -362,7 +367,7 @@ class FourStepAxes(FourStep):
     # The DFTs over c.
 
     def _cuts(self, rows: int) -> list[Cut]:
-        return cuts_of(rows * self.walk.lines, _STORED // self.walk.line)
+        return cuts_of(rows * self.walk.lines, self.walk.most_lines)
 
     def _beyond(self, cut: Cut) -> int:
         """Return how many numbers behind the results the operands of a cut read."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from nki_kernels.base.engines import PARTITIONS, PSUM_BANK
 from nki_kernels.fft import stage
+from nki_kernels.fft.spread_lines import SIDE_BY_SIDE, STORED
 from nki_kernels.nd import four_step_axes
 from nki_kernels.nd.axis_stages import Axes
 from nki_sim.hardware import NeuronCore
@@ -18,9 +19,11 @@ from trnfft.planner.algorithms.stockham_axes import axes_of, digit_lists
 from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
 from trnfft.planner.plan import Recipe
 
-RADIX_LISTS = 8  # lists of radices for one shape
+RADIX_LISTS = 4  # lists of radices for one shape
 SHORTEST = 256  # points of an array; below, one array on each partition is never slower
 _LEAST_COLUMNS = 16  # numbers c on partitions, at least: fewer leave most of them empty
+_PASSES = 3.6  # cycles of a float32 column at least, of the four that it takes alone
+_MOVED = 1.9  # the same for a stage, whose transposes take fewer; see `LengthAlgorithm.moved`
 _NAMES = {C2C: "four_step_axes", R2C: "real_four_step_axes", C2R: "inverse_real_four_step_axes"}
 
 
@@ -28,6 +31,7 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
     """Stages of several axes, one after the other, with each array spread over all partitions."""
 
     title = "four-step over axes"
+    bound_varies = 0.4  # where there are few arrays, which leave engines waiting
     takes = "arrays of up to 2^20 points, whose axes have radices up to 128"
 
     def __init__(self, kind: Part) -> None:
@@ -73,13 +77,18 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
 
 
 def columns_of(walk: four_step_axes.Walk) -> float:
-    """Returns the columns that the Tensor engine moves for an array, in its three steps."""
+    """Returns about the columns' cycles of the Tensor engine for an array, in its three steps."""
     first, *stages = walk.stages()
     radix, is_real = first.contracted, walk.axes.is_real
     pieces = 1 if is_real or 2 * radix <= PARTITIONS else 2
-    opening = first.left * pieces * max(64, 2 * radix)
-    closing = walk.lines * walk.repeats / PARTITIONS * 2 * max(64, walk.width)
-    return opening + columns_moved(stages) + closing
+    length = walk.lines * walk.repeats
+    side_by_side = 2 * radix if is_real else 4 * radix
+    places = 2 if side_by_side <= PARTITIONS and length <= SIDE_BY_SIDE else 1
+    opening = first.left * pieces * max(64, 2 * radix) / places
+    rows = max(1, STORED // length)  # arrays of a block, in a long batch
+    products = sum(cut.each for cut in four_step_axes.cuts_of(rows * walk.lines, walk.most_lines))
+    closing = products / rows * walk.repeats * 2 * max(64, walk.width)
+    return _PASSES * (opening + closing) + _MOVED * columns_moved(stages)
 
 
 @cached(64)  # a search asks for prices of several recipes

@@ -17,15 +17,16 @@ from trnfft.planner.algorithms.stockham import columns_moved
 from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
 from trnfft.planner.plan import Recipe
 
-RADIX_LISTS = 8  # lists of radices for one shape
+RADIX_LISTS = 4  # lists of radices for one shape
 _NAMES = {C2C: "stockham_axes", R2C: "real_stockham_axes", C2R: "inverse_real_stockham_axes"}
-_MOVED = (1.5, 1.5)  # how often the Tensor engine moves columns at least; see `LengthAlgorithm`
+_MOVED = (1.6, 1.9)  # how often the Tensor engine moves columns at least; see `LengthAlgorithm`
 
 
 class StockhamAxes(ShapeAlgorithm[Transform]):
     """Stages of several axes, one after the other, with one array in each partition."""
 
     title = "Stockham over axes"
+    bound_varies = 0.3
     takes = "arrays of up to 10240 points, whose axes have radices up to 128"
 
     def __init__(self, kind: Part, dtype: str = "float32", refined: bool = False) -> None:
