@@ -31,9 +31,8 @@ OF_PLAN = [
     (dict(shape=torch.tensor(4)), TypeError, "argument 'shape' "),
     (dict(shape=(3, 0)), ValueError, "'shape' is 0"),
     (dict(shape=(2**70, 3)), NotImplementedError, "an int of 71 bits x 3 has more than 536870912"),
-    (dict(shape=(2**15, 2**14)), NotImplementedError, "axis 0 of length 32768"),
     (dict(shape=(2**15, 2**14 + 1)), NotImplementedError, "more than 536870912 points"),
-    (dict(shape=(257, 4)), NotImplementedError, "axis 0 of length 257"),
+    (dict(shape=(2**22 + 15, 2)), NotImplementedError, "axis 0 of.*launches:.*N = 4194319"),
     (dict(shape=(3, 4), padded_from=(0, 4)), ValueError, "'padded_from' is 0"),
     (dict(shape=(3, 4), padded_from=(3,)), ValueError, "'padded_from' is"),
     (
@@ -109,7 +108,7 @@ OF_OTHERS = {
         ),
         (dict(n_or_shape=np.array([4, -4])), ValueError, "argument 'n_or_shape'"),
         (dict(n_or_shape=2**30), NotImplementedError, "N = 1073741824"),
-        (dict(n_or_shape=(257, 4)), NotImplementedError, "axis 0 of length 257"),
+        (dict(n_or_shape=(2**22 + 15, 2)), NotImplementedError, "axis 0 of length 4194319"),
         (dict(n_or_shape=8, batch=0), ValueError, "'batch' is 0"),
         (dict(n_or_shape=64, batch=10**5000), NotImplementedError, "'batch' is an int of 16610 bi"),
         # The largest batch that is a number of bytes, of the length whose search is the shortest.

@@ -1,7 +1,7 @@
 """Transforms by the NKI kernels: on a NeuronCore, or in the CPU simulator of one.
 
-A transform of several dimensions is one launch where the planner has a plan for it, and otherwise
-one launch for each dimension.
+A transform of several dimensions is one launch, or one launch for each dimension with copies by
+torch between them, as the plan says.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from trnfft.base.config import NEURON_DEVICES
 from trnfft.base.devices import execution_on
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import C2C, C2R, R2C
-from trnfft.planner.plan import Recipe
+from trnfft.planner.plan import Plan, Recipe
 from trnfft.planner.planner import plan
+from trnfft.planner.separate import SEPARATE
 
 
 class Nki(Backend):
@@ -84,13 +85,28 @@ class Nki(Backend):
         y = self.run(recipe, x, call.inverse, call.scale)
         return _with_lead(parts, call, y[:1])
 
-    # Without a kernel for several dimensions, each dimension is transformed alone.
+    # Where a plan has a launch for each dimension, each dimension is transformed alone.
     c2c_rows, r2c_rows, c2r_rows = c2c, r2c, c2r
 
     def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
         if not _is_one_point(call):
             self._recipe(call.kind, (like,), call)  # the plan is searched for now, and remembered
         return super().prepared(like, call)
+
+    def _dimensions(self, parts: Parts, call: Call, count: int) -> Parts:
+        """Transforms along the first `count` of the dimensions, the last of these first.
+
+        After each dimension a copy turns the array, so that the last dimension becomes the first,
+        and the one before it the last. So kernels get contiguous rows, and as many copies as
+        dimensions bring all of them back. `trnfft.planner.kinds.transform` counts these copies.
+        """
+        sizes, scale = call.sizes, call.scale
+        for index in reversed(range(len(sizes))):
+            if index < count and sizes[index] > 1:
+                alone = call._replace(sizes=(sizes[index],), norm=scale)
+                parts, scale = self.c2c_rows(parts, alone), 1.0
+            parts = tuple(_turned(part, len(sizes)) for part in parts)
+        return parts
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
@@ -125,23 +141,23 @@ class Nki(Backend):
         return uploaded(device, None, arguments, recipe, inverse, scale)
 
     def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
-        """Returns the recipe for one launch, or None where several dimensions have none."""
+        """Returns the recipe for one launch, or None where the plan has one for each dimension."""
+        recipe = self._plan(kind, parts, call).recipe
+        return None if recipe.algorithm == SEPARATE else recipe
+
+    def _plan(self, kind: str, parts: Parts, call: Call) -> Plan:
+        """Returns the plan of a transform of this kind, for the device of the parts."""
         self._check(parts[0])
         sizes = call.sizes
-        try:
-            return plan(
-                n=sizes[0] if len(sizes) == 1 else None,
-                shape=sizes if len(sizes) > 1 else None,
-                batch=math.prod(parts[0].shape[: -len(sizes)]),
-                inverse=call.inverse if kind == C2C else kind == C2R,
-                real=kind != C2C,
-                precision=call.precision,
-                execution=execution_on(parts[0].device, self.is_in_graph),
-            ).recipe
-        except NotImplementedError:
-            if len(sizes) == 1:
-                raise
-            return None
+        return plan(
+            n=sizes[0] if len(sizes) == 1 else None,
+            shape=sizes if len(sizes) > 1 else None,
+            batch=math.prod(parts[0].shape[: -len(sizes)]),
+            inverse=call.inverse if kind == C2C else kind == C2R,
+            real=kind != C2C,
+            precision=call.precision,
+            execution=execution_on(parts[0].device, self.is_in_graph),
+        )
 
     def _check(self, x: torch.Tensor) -> None:
         if self.name == "nki" and x.device.type not in NEURON_DEVICES:
@@ -169,6 +185,19 @@ def _is_for(kind: str, recipe: Recipe) -> bool:
 def _rows(parts: Parts, call: Call) -> Parts:
     """Returns [..., *sizes] as [B, *sizes]."""
     return tuple(part.reshape(-1, *part.shape[-len(call.sizes) :]) for part in parts)
+
+
+def _turned(x: torch.Tensor, dims: int) -> torch.Tensor:
+    """Returns [..., N] with the last of `dims` dimensions as the first of them, by a copy.
+
+    Where only one of the dimensions has more than one index, no number moves.
+    """
+    first, last = x.ndim - dims, x.shape[-1]
+    lead, others = x.shape[:first], x.shape[first:-1]
+    rows = math.prod(others)
+    if rows > 1 and last > 1:
+        x = x.reshape(-1, rows, last).mT.contiguous()
+    return x.reshape(*lead, last, *others)
 
 
 def _with_lead(parts: Parts, call: Call, y: Sequence[torch.Tensor]) -> Parts:

@@ -230,9 +230,13 @@ def save_timeline(plan: Plan, out: Path) -> None:
     """Writes the timeline of the plan, or ends the command with the reason why not."""
     import nki_sim
     from trnfft.planner import cost
+    from trnfft.planner.separate import SEPARATE
 
     if not plan.launches:
         stop('there is no timeline, because precision "double" runs on the host', 2)
+    if plan.algorithm == SEPARATE:
+        lengths = " and ".join(str(n) for n in plan.kind.sizes if n > 1)
+        stop(f"there is no timeline of several launches, one an axis; ask for {lengths}", 2)
     chip = hardware.chip(plan.target)
     try:
         with writing(out), nki_sim.sources():

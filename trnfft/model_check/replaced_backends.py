@@ -19,7 +19,8 @@ from trnfft.model_check.watch import Watch
 from trnfft.ops.reference import reference
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import C2C, C2R, R2C
-from trnfft.planner.plan import Recipe
+from trnfft.planner.plan import Plan, Recipe
+from trnfft.planner.separate import SEPARATE
 
 Method = Callable[[Parts, Call], Parts]
 
@@ -85,7 +86,7 @@ class Planned(_Reporting, Nki):
 
     def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
         recipe = super()._recipe(kind, parts, call)
-        if recipe is None:
+        if recipe is None and not _has_one_launch(self._plan(kind, parts, call)):
             shape = " x ".join(map(str, call.sizes))
             self.watch.falls_back(
                 kind,
@@ -100,6 +101,12 @@ class Planned(_Reporting, Nki):
             Nki._check(Nki("nki-sim"), x)
         except TypeError as error:
             raise TypeError(str(error).replace('"nki-sim"', '"nki"')) from None
+
+
+def _has_one_launch(plan: Plan) -> bool:
+    """Returns whether a plan has one launch among its candidates, be it dearer than several."""
+    priced = [each for each in plan.candidates if each.predicted_ns is not None]
+    return any(each.recipe.algorithm != SEPARATE for each in priced)
 
 
 class OnTheHost(_Reporting, TorchNative):

@@ -173,7 +173,7 @@ class Candidate(Generic[K]):
         predicted_ns: the modelled time of the whole batch on the chip in ns, or None without a
             price.
         predicted_error: the relative L2 error for random normal input, or None where the recipe
-            cannot run.
+            cannot run, or where its launches were not planned because they take too long.
         bound: the engine that is busy for most of the time, or "" without a price.
         launches: number of kernel launches.
         rejected: the reason for the rejection, "" for the choice.

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
 
+from nki_sim import hardware
 from trnfft.base import cache, config
 from trnfft.base.checks import brief, check_flag
 from trnfft.base.memory import return_freed_memory
-from trnfft.planner import accuracy, wisdom
+from trnfft.planner import accuracy, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.bounds import least_ns
 from trnfft.planner.dry_runs import NEAR, DryRuns
 from trnfft.planner.kinds import C2C, C2R, R2C, K, Transform
 from trnfft.planner.kinds.kind import KindRecord, at_least_one
@@ -25,7 +27,12 @@ from trnfft.planner.problem import (
     checked_transform,
 )
 from trnfft.planner.seed import SEED, seed_choice
-from trnfft.planner.separate import SEPARATE, as_complex, separate_candidate
+from trnfft.planner.separate import (
+    SEPARATE,
+    as_complex,
+    dearer_candidate,
+    separate_candidate,
+)
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 # Of a transform in one launch.
@@ -55,10 +62,13 @@ def plan(
 ) -> Plan[Transform]:
     """Returns the cheapest way within the error budget to transform a batch of rows or arrays.
 
-    Nothing runs. Prices are times that the simulator models for one launch on one NeuronCore, or on
-    two. The function first looks for a remembered plan: in memory, in the user's cache folder, and
-    among the plans that trnfft ships. Otherwise it searches. torch and SciPy have no counterpart;
-    FFTW's planner has the same purpose. See `docs/planner.md`.
+    Nothing runs. Prices are times that the simulator models for launches on one NeuronCore, or on
+    two. Rows are one launch. Several axes are one launch, or one launch an axis with copies by
+    torch between them: the algorithm is then "separate_launches".
+
+    The function first looks for a remembered plan: in memory, in the user's cache folder, and among
+    the plans that trnfft ships. Otherwise it searches. torch and SciPy have no counterpart; FFTW's
+    planner has the same purpose. See `docs/planner.md`.
 
     Args:
         n: length of the transform, 1 or more.
@@ -95,8 +105,7 @@ def plan(
 
     Raises:
         TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
-        NotImplementedError: no kernel can compute the length, the shape in one launch, or the
-            error.
+        NotImplementedError: no kernel can compute the length, a length of the shape, or the error.
 
     Examples:
         >>> import trnfft
@@ -128,8 +137,8 @@ def plan_for(
     """Returns the cheapest way to compute what a kind says: one launch, or separate launches.
 
     `trnfft.plan` is the same for transforms. Separate launches, with what torch moves between them,
-    are a candidate for Fourier layers, frames and real planes. See `docs/layers.md` and
-    `docs/convolution.md`.
+    are a candidate for several axes, Fourier layers, frames and real planes. See `docs/layers.md`
+    and `docs/convolution.md`.
 
     Args:
         kind: a record of `trnfft.planner.kinds`: `Convolution`, `BlockCirculant`, `SpectralLayer`,
@@ -273,7 +282,7 @@ def _eager_plan(problem: Problem) -> Plan:
     graph = _planned(replace(problem, execution="graph"), None)
     others = [each for each in graph.candidates if each.recipe.algorithm != SEPARATE]
     known = [replace(each, rejected="") if each.predicted_ns else each for each in others]
-    return _choose(problem, [*known, *separate_candidate(problem, solved)])
+    return _choose(problem, [*known, *_separate(problem, known)])
 
 
 def search(problem: Problem, names: Names = None) -> Plan:
@@ -290,16 +299,43 @@ def search(problem: Problem, names: Names = None) -> Plan:
     _check_points(problem)
     candidates, recipes = _recipes(problem, names)
     errors = {recipe: _error(recipe, problem) for recipe in recipes}
-    if recipes and min(errors.values()) > problem.max_error:
+    is_apart = names is None and problem.kind.separate(problem.batch) is not None
+    if recipes and min(errors.values()) > problem.max_error and not is_apart:
         closest = min(recipes, key=errors.__getitem__)
         raise NotImplementedError(_too_inaccurate(problem, closest, errors[closest]))
-    candidates += separate_candidate(problem, solved)
     exact = _exact_candidates(problem) if names is None else []
     # Of separate launches there is a candidate already.
     exact = [each for each in exact if each.recipe.algorithm != SEPARATE]
     known = {each.recipe for each in exact}
     others = [recipe for recipe in recipes if recipe not in known]
-    return _choose(problem, [*exact, *_priced(others, problem, exact), *candidates])
+    launches = [*exact, *_priced(others, problem, exact)]
+    if is_apart:
+        candidates += _separate(problem, launches)
+    return _choose(problem, [*launches, *candidates])
+
+
+def _separate(problem: Problem, launches: list[Candidate]) -> list[Candidate]:
+    """Returns the candidate of separate launches beside those of one launch, which have prices."""
+    if isinstance(problem.kind, Transform):
+        cheapest = min((cost_ns(each, problem) for each in launches), default=math.inf)
+        if dearer := dearer_candidate(problem, cheapest, _about_ns):
+            return dearer
+    return separate_candidate(problem, solved)
+
+
+def _about_ns(problem: Problem) -> float:
+    """Returns about the nanoseconds of rows: the price of the recipe with the lowest bound.
+
+    It is 0 without such a price.
+    """
+    chip = hardware.chip(problem.target)
+    try:
+        _, recipes = _recipes(problem, None)
+        fitting = [each for each in recipes if _error(each, problem) <= problem.max_error]
+        recipe = min(fitting, key=lambda each: least_ns(each, problem))
+        return cost.price(recipe, problem.batch, chip, problem.cores).predicted_ns
+    except (NotImplementedError, ValueError, cost.CannotRun):
+        return 0.0
 
 
 def check_longest(n: int) -> None:
@@ -318,10 +354,13 @@ def _check_points(problem: Problem) -> None:
         raise NotImplementedError(
             f"argument 'batch' is {brief(problem.batch)}, which no memory holds; use a smaller one"
         )
-    if problem.kind.is_rows:
+    kind = problem.kind
+    if kind.is_rows:
         check_longest(problem.n)
-    elif problem.n > MOST_POINTS and problem.kind.separate(problem.batch) is None:
-        shape = " x ".join(map(brief, problem.kind.sizes))
+    elif problem.n > MOST_POINTS and (
+        isinstance(kind, Transform) or kind.separate(problem.batch) is None
+    ):
+        shape = " x ".join(map(brief, kind.sizes))
         raise NotImplementedError(
             f"shape {shape} has more than {MOST_POINTS} points, and no tensor on a chip more than "
             f"2 GiB: split it, or transform one axis after the other"
@@ -348,7 +387,7 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
     """Returns candidates that cannot solve the problem, and the recipes of the others in turn."""
     kind = problem.kind
     if not kind.is_rows:
-        return _recipes_for_shape(problem)
+        return _recipes_for_shape(problem, names)
     if names == (SEED,):
         choice = seed_choice(problem)
         if isinstance(choice, Recipe):
@@ -372,20 +411,20 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
     return candidates, [recipe for turn in turns for recipe in turn if recipe is not None]
 
 
-def _recipes_for_shape(problem: Problem) -> tuple[list[Candidate], list[Recipe]]:
+def _recipes_for_shape(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
     """Returns all recipes of the algorithms that accept shapes of this kind.
 
     Where none does, a kind that separate launches compute has a candidate without a price.
     """
     recipes: list[Recipe] = []
     kind, last, name = problem.kind, None, ""
-    for algorithm in ALGORITHMS.values():
+    for algorithm in _asked(names):
         if algorithm.takes_shapes and algorithm.kind == kind.name:
             try:
                 recipes += algorithm.recipes_for(kind)
             except NotImplementedError as reason:
                 last, name = reason, algorithm.name
-    if not recipes and kind.separate(problem.batch) is not None:
+    if not recipes and names is None and kind.separate(problem.batch) is not None:
         return [Candidate(Recipe(name, kind), rejected=str(last))], []
     if not recipes:
         raise NotImplementedError(
@@ -486,11 +525,13 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
     first: dict[str, str] = {}  # one reason for each algorithm, whose recipes have similar ones
     for candidate in candidates:
         first.setdefault(candidate.recipe.algorithm, candidate.rejected)
+    apart = first.pop(SEPARATE, "")
     if len(first) == 1:
         (name, reason), *_ = first.items()
         return (
             f"no kernel transforms {size} on {problem.where}: {name} {reason}; use other sizes, or "
             f'trnfft.set_precision("double"), which transforms any size on the host'
+            f"{f' (separate launches: {apart})' if apart else ''}"
         )
     return (
         f"no kernel transforms {size} on {problem.where}; use a length without large prime "

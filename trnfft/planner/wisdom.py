@@ -128,6 +128,8 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
         is_separate = plan.kind.separate(plan.batch) is not None
         if not is_separate or choice.launches < 1 or not choice.predicted_ns:
             raise ValueError(f"{plan.recipe} does not solve {problem.title}")
+        if choice.predicted_error is None or choice.predicted_error > problem.max_error:
+            raise ValueError(f"the error of {plan.recipe} exceeds {problem.max_error:.2g}")
         return plan
     algorithm = ALGORITHMS[plan.algorithm]
     is_launch = choice.launches == 1 and bool(choice.predicted_ns)

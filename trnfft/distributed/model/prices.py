@@ -16,8 +16,9 @@ PRICED_POINTS = 2**24  # from here on, time grows in proportion to the batch, wi
 class Kernel:
     """Transforms on one device, without communication: launches of kernels for `batch` rows.
 
-    `ns` is the modelled time of the kernel. Each of its `launches` takes a further `launch_ns`,
-    which others measured. Where the work is done in chunks, each chunk is launched.
+    `ns` is the modelled time of the kernels, with what torch moves between them. Each of its
+    `launches` takes a further `launch_ns`, which others measured; operators of torch count as
+    launches. Where the work is done in chunks, each chunk is launched.
     """
 
     lengths: tuple[int, ...]
@@ -53,7 +54,7 @@ class Launches:
         return hardware.chip(self.target).launches.eager.about_ns
 
     def transforms(self, lengths: tuple[int, ...], points: int, real: bool) -> tuple[Kernel, ...]:
-        """Returns kernels that transform the last dimensions of data, in one launch if possible.
+        """Returns what transforms the last dimensions of data: nothing, or one launch or several.
 
         `points` are those of the data before. Of real data, the last length gives half a spectrum.
         """
@@ -61,16 +62,7 @@ class Launches:
         if not longer or not points:
             return ()
         batch = -(-points // math.prod(longer))
-        try:
-            return (self._kernel(longer, batch, real and lengths[-1] > 1),)
-        except NotImplementedError:
-            if len(longer) == 1:
-                raise
-        last = self.transforms(lengths[-1:], points, real)
-        half = lengths[-1] // 2 + 1 if real else lengths[-1]
-        before = points // lengths[-1] * half
-        others = [self.transforms((n,), before, False) for n in reversed(lengths[:-1])]
-        return sum(others, last)
+        return (self._kernel(longer, batch, real and lengths[-1] > 1),)
 
     def product(self, name: str, points: int, point_bytes: int) -> Kernel:
         """Returns an elementwise product that moves `point_bytes` a point, at the DMA floor.
@@ -85,7 +77,7 @@ class Launches:
         most = 1 << max(0, (PRICED_POINTS // math.prod(lengths)).bit_length() - 1)
         plan = self._plan(lengths, min(most, batch), real)
         ns = (plan.predicted_ns or 0.0) * batch / plan.batch
-        recipe, launches = str(plan.recipe), plan.launches
+        recipe, launches = str(plan.recipe), plan.launches + plan.operators
         return Kernel(lengths, batch, recipe, plan.bound, ns, self.launch_ns, launches)
 
     def _plan(self, lengths: tuple[int, ...], batch: int, real: bool) -> Plan:
@@ -97,6 +89,7 @@ class Launches:
             precision=self.precision,
             target=self.target,
             cores=self.cores,
+            execution="eager",  # as each launch counts here
         )
 
 

@@ -1,4 +1,9 @@
-"""The kind of transforms: of rows or of arrays, of complex data, or of or to real data."""
+"""The kind of transforms: of rows or of arrays, of complex data, or of or to real data.
+
+Separate launches of an array are one launch an axis, each of rows. Kernels want rows whose numbers
+lie side by side. So torch turns both parts of the array after each axis: by a copy the last axis
+becomes the first. After as many copies as axes, all axes are where they were.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +59,58 @@ class Transform(Padded, tag="transform", frozen=True):
         operators, numbers = (2, 1) if self.part == R2C else (6, 7)
         return Separate((rows,), operators, numbers * batch * self.points, constants=1)
 
+    def separate(self, batch: int) -> Separate | None:
+        """Returns one launch for each axis of more than one point, in the order of a run.
+
+        Real data is transformed along the last axis first, data of a real result last.
+        """
+        longer = [n for n in self.lengths if n > 1]
+        if self.is_rows or not longer:
+            return None
+        numbers = batch * math.prod(self._spectrum)
+        launches = [Launched(Transform((n,)), numbers // n) for n in reversed(longer)]
+        last = self.lengths[-1]
+        if self.part != C2C and last > 1:
+            rows = Transform((last,), part=self.part)
+            real = Launched(rows, batch * self.points // last, inverse=self.part == C2R)
+            launches = [real, *launches[1:]] if self.part == R2C else [*launches[1:], real]
+        turns = len(longer) if len(longer) > 1 else 0
+        operators, constants, others = self._around(batch)
+        moved = 4 * turns * numbers + others
+        return Separate(tuple(launches), 2 * turns + operators, moved, constants=constants)
+
+    def _around(self, batch: int) -> tuple[int, int, int]:
+        """Returns the operators beside turns, how many of them make zeros, and what they move.
+
+        The spectrum of real data gets zeros where it is real. One point of real data becomes a
+        complex number by a product, and by zeros twice. Zeros extend each part of the data, and a
+        copy cuts out the part of a real result that is kept.
+        """
+        operators = constants = numbers = 0
+        if self.part == R2C and len(self.lengths) > 1:
+            operators, numbers = 1, batch * math.prod(min(n, 2 - n % 2) for n in self.lengths)
+        if self.part != C2C and self.lengths[-1] == 1:
+            constants = 1 if self.part == R2C else 0
+            operators += 3 if self.part == R2C else 1
+            numbers += (4 if self.part == R2C else 2) * batch * self.points
+        if self.data:
+            held, parts = math.prod(self.data), 2 if self.part == C2C else 1
+            operators += parts
+            numbers += parts * batch * (held + (held if self.part == C2R else self.points))
+        return operators, constants, numbers
+
+    @property
+    def _spectrum(self) -> tuple[int, ...]:
+        """The sizes of the spectrum: a half one for real data."""
+        if self.part == C2C:
+            return self.lengths
+        return *self.lengths[:-1], self.lengths[-1] // 2 + 1
+
     def input_shapes(self, batch: int) -> list[tuple[int, ...]]:
         if self.part == C2R:
-            return [(batch, *self.lengths[:-1], self.lengths[-1] // 2 + 1)] * 2
+            return [(batch, *self._spectrum)] * 2
         return [(batch, *self.held)] * (1 if self.part == R2C else 2)
 
     def least_bytes(self, batch: int) -> int:
-        numbers, last = math.prod(self.held), self.lengths[-1]
-        if self.part == C2C:
-            numbers *= 2
-        else:
-            last = last // 2 + 1
-        return batch * 4 * (numbers + 2 * math.prod(self.lengths[:-1]) * last)
+        numbers = math.prod(self.held) * (2 if self.part == C2C else 1)
+        return batch * 4 * (numbers + 2 * math.prod(self._spectrum))
