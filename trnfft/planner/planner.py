@@ -417,18 +417,24 @@ def _recipes_for_shape(problem: Problem, names: Names) -> tuple[list[Candidate],
     Where none does, a kind that separate launches compute has a candidate without a price.
     """
     recipes: list[Recipe] = []
-    kind, last, name = problem.kind, None, ""
-    for algorithm in _asked(names):
-        if algorithm.takes_shapes and algorithm.kind == kind.name:
-            try:
-                recipes += algorithm.recipes_for(kind)
-            except NotImplementedError as reason:
-                last, name = reason, algorithm.name
+    kind, last, name = problem.kind, "", ""
+    if names == (SEED,):
+        raise NotImplementedError(f"algorithms {SEED!r} is a choice for one length, not for shapes")
+    for algorithm in ALGORITHMS.values() if names is None else _asked(names):
+        try:
+            if algorithm.kind != kind.name:
+                raise NotImplementedError(f"is {algorithm.kind}, this is {kind.name}")
+            if not algorithm.takes_shapes:
+                raise NotImplementedError("takes one length")
+            recipes += algorithm.recipes_for(kind)
+        except NotImplementedError as reason:
+            is_asked = names is not None or algorithm.takes_shapes and algorithm.kind == kind.name
+            last, name = (str(reason), algorithm.name) if is_asked else (last, name)
     if not recipes and names is None and kind.separate(problem.batch) is not None:
-        return [Candidate(Recipe(name, kind), rejected=str(last))], []
+        return [Candidate(Recipe(name, kind), rejected=last)], []
     if not recipes:
         raise NotImplementedError(
-            f"no kernel transforms shape {kind.sizes} in one launch: {last}; use other "
+            f"no kernel transforms shape {kind.sizes} in one launch: {name} {last}; use other "
             f"sizes, or transform one axis after the other"
         )
     return [], recipes
