@@ -55,6 +55,7 @@ BATCHES = (1, 128, 8192)
 LARGEST = 4096 * 8192  # points of a batch
 REAL_LENGTHS = (64, 128, 256, 512, 1000, 1024, 4096)
 SHAPES = ((64, 64), (256, 256), (1024, 1024), (1080, 1920), (32, 32, 32), (64, 64, 64))
+SMALL = ((8, 8), (14, 14), (16, 16), (4, 4, 4), (6, 6, 6))  # of which there are many
 ROWS = (256, 1000, 1024, 4096)
 # The shapes of transforms, and of the images in them.
 IMAGES = (
@@ -152,6 +153,10 @@ def _arrays(parts: tuple[Part, ...]) -> Iterator[Size]:
     for shape in SHAPES:
         for part in parts:
             for batch in (1, 8):
+                yield Size(Transform(shape, part=part), batch)
+    for shape in SMALL:
+        for part in parts:
+            for batch in BATCHES:
                 yield Size(Transform(shape, part=part), batch)
     for part in parts:
         yield Size(Transform((1024, 1024), (512, 1024), part), 1)

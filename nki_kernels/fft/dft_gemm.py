@@ -5,8 +5,8 @@ and imaginary parts, this is one real product of rows: [yr yi] = [xr xi] M with 
 Wr]], contracted over 2N numbers. A scale (1/N of an inverse) is part of M.
 
 Arrays over axes n1, n2, ... are rows of N = n1 n2 ... numbers as they lie in memory. Then W is the
-Kronecker product of the axes' DFT matrices, and all axes are one product, in natural order. Where
-zeros would follow the data of an axis, M has no rows for them.
+Kronecker product of the axes' DFT matrices, and all axes are one product, in natural order. Zeros
+that would follow the data of an axis are not multiplied: M has no rows for them.
 
 Layout on the NeuronCore.  The blocks, slabs and guard are those of row_products: a slab is what the
 Tensor engine transposes, and then multiplies, as the stationary operand, by the table. Up to N = 64
@@ -50,7 +50,7 @@ MAX_LENGTH = 256
 
 def lengths_of(n: int | Sequence[int]) -> tuple[int, ...]:
     """Return the lengths of the axes; raise ValueError unless their product is 1 to 256."""
-    lengths = (n,) if isinstance(n, int) else tuple(n)
+    lengths = tuple(n) if isinstance(n, Sequence) else (n,)
     if min(lengths, default=0) < 1 or math.prod(lengths) > MAX_LENGTH:
         raise ValueError(
             f"n = {n}: DFT-GEMM accepts lengths, or products of lengths, of 1 to {MAX_LENGTH}"

@@ -14,7 +14,7 @@ Layout on the NeuronCore.  The blocks, slabs and guard are those of row_products
 transforms make a slab, which the Tensor engine transposes and multiplies, as the stationary
 operand, by g copies of the matrix or, from v3 on, each transform in its own row tile of the array.
 Rows of real data are slabs as they are loaded; the two parts of a spectrum are brought together
-first. A contraction of more than 128 numbers is cut in two, by number or, for spectra, by part.
+first. A contraction of more than 128 numbers is cut, by number or, for spectra, by part first.
 
     HBM [B, N] -> SBUF [128, R, N] -> PSUM [gN, 128] -> SBUF -> PSUM [128, g (N+2)] -> SBUF -> HBM
 
@@ -57,7 +57,7 @@ def transforms_per_slab(n: int | Sequence[int], numbers: int) -> int:
         n: length of the transforms of rows, or those of several axes.
         numbers: how many numbers of each are contracted.
     """
-    return rows_per_slab(2 * contracted_half(n) if isinstance(n, int) else numbers)
+    return rows_per_slab(numbers if isinstance(n, Sequence) else 2 * contracted_half(n))
 
 
 def real_dft_gemm_matrix(
@@ -97,7 +97,7 @@ def inverse_real_dft_gemm_matrix(
     own = 2 * np.arange(half[-1]) % lengths[-1] == 0  # frequencies that are their own mirrors
     w *= np.tile(np.where(own, 1, 2), math.prod(half[:-1]))[:, None]
     one = np.stack([w.real, -w.imag])
-    if isinstance(n, int):
+    if not isinstance(n, Sequence):
         nyquist = w.real[n // 2] if n % 2 == 0 else 0
         one = one[:, : contracted_half(n)]
         one[1, 0] = nyquist
@@ -123,7 +123,7 @@ def real_dft_gemm_spec(n: int | Sequence[int], data: Sequence[int] = ()) -> Tabl
 def inverse_real_dft_gemm_spec(n: int | Sequence[int], kept: Sequence[int] = ()) -> TableSpec:
     """Return the (shape, dtype) of ``inverse_real_dft_gemm_matrix(n, ...)``."""
     lengths = lengths_of(n)
-    numbers = contracted_half(n) if isinstance(n, int) else math.prod(half_of(lengths))
+    numbers = math.prod(half_of(lengths)) if isinstance(n, Sequence) else contracted_half(n)
     return _spec(n, 2 * numbers, math.prod(kept or lengths))
 
 

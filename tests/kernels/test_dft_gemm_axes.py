@@ -20,7 +20,7 @@ from nki_kernels.fft.dft_gemm import dft_gemm_matrix
 from nki_kernels.real.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_sim import hardware
 from tests.registry import REGISTRY
-from tests.tolerances import near, operands, pairs, transforms
+from tests.tolerances import near, operands, pairs, relative_error, transforms
 from trnfft.planner.kinds import Transform
 
 from .arrays import data_of, exact_of, half_of
@@ -136,6 +136,19 @@ def test_any_shape(lengths, choice):
     with hardware.select(chip), nki_sim.strict():
         for held in ((), data):
             check(batch, lengths, part, held, inverse, degree)
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if "dft_gemm_axes" in name])
+def test_predicted_errors_are_within_a_factor_of_three(name):
+    for kind in REGISTRY[name].samples:
+        (recipe,) = REGISTRY[name].recipes_for(kind)
+        x = data_of(32, kind.lengths, kind.part, kind.data)
+        exact = exact_of(x, kind.lengths, kind.part, kind.data)
+        result, _ = launch(REGISTRY[name], recipe, parts(x), False, 1.0)
+        predicted = REGISTRY[name].error(recipe)
+        near(result, exact, 3 * predicted, message=str(recipe))
+        # Products with one number have no sums.
+        assert kind.data == (1, 1) or predicted <= 3 * relative_error(result, exact)
 
 
 # Tables

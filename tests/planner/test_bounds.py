@@ -71,6 +71,19 @@ def test_no_dry_run_takes_less_than_its_bound(drawn):
     check(drawn)
 
 
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if "dft_gemm_axes" in name])
+@pytest.mark.parametrize("batch", [1, 300, 2**13])
+def test_no_product_over_axes_takes_less_than_its_bound(name, batch):
+    for number, kind in enumerate(ALGORITHMS[name].samples):
+        (recipe,) = ALGORITHMS[name].recipes_for(kind)
+        chip = hardware.NAMES[number % len(hardware.NAMES)]
+        budget = accuracy.MAX_ERRORS["fast"]
+        problem = Problem(
+            kind=kind, batch=batch, precision="fast", target=chip, max_error=budget, cores=1
+        )
+        check((recipe, problem))
+
+
 @pytest.mark.weekly
 @pytest.mark.sweep
 @given(problems(2**20))

@@ -237,7 +237,8 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
         ):
             raise ValueError(
                 f"argument 'algorithms' has {brief(name)}, which is not an algorithm; allowed are "
-                f"{', '.join(ALGORITHMS)}, and {SEED!r} alone"
+                f"{', '.join(each for each in ALGORITHMS if '_bf16' not in each)}, many of which "
+                f"have forms that end with _bf16 and _bf16_refined, and {SEED!r} alone"
             )
     return names
 
