@@ -70,10 +70,10 @@ def inner_stages(radices: tuple[int, ...]) -> list[Stage]:
 
 
 def opening_table(w: Array, is_real: bool = False) -> Array:
-    """Return the first of ``four_step_tables`` of a complex matrix: rows (part, j), columns (part, k).
+    """Return the first of ``four_step_tables``: rows (part, j), columns (part, k).
 
-    is_real: whether the data is real, so that the rows are j alone, for r1 <= 64 again from row 64
-    on.
+    w: the complex matrix [j, k]. is_real: whether the data is real, so that the rows are j alone,
+    for r1 <= 64 again from row 64 on.
     """
     radix = len(w)
     matrix = np.block([[w.real, w.imag], [-w.imag, w.real]]).astype(np.float32)

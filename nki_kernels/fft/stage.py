@@ -44,7 +44,7 @@ class AxisDft:
 
 
 def matrix_of_axes(axes: Sequence[AxisDft], inverse: bool) -> Array:
-    """Return the matrix of whole axes; half a spectrum of the last counts for both of its halves."""
+    """Return the matrix of whole axes; half of the last spectrum counts for both halves."""
     lengths, inputs, outputs = zip(*((dft.n, dft.inputs, dft.outputs) for dft in axes), strict=True)
     w: Array = dft_matrix_of_axes(lengths, inverse, inputs, outputs)
     if inputs[-1] < lengths[-1]:
@@ -125,7 +125,7 @@ class Stage:
 
     @property
     def matrices(self) -> int:
-        """Matrices of the table: one for each K, or for as many K as share it or a product takes."""
+        """Matrices of the table: one for all K that share it or that a product takes."""
         count = self.done if self.left > 1 else self.done // self.slabs
         return count // (self.tiles // self.pair) // self.sharing
 

@@ -91,8 +91,8 @@ def digits_of(radices: Sequence[int], lengths: Sequence[int]) -> list[Digit]:
 
 def _no_digits(radices: Sequence[int], lengths: Sequence[int]) -> ValueError:
     return ValueError(
-        f"radices {tuple(radices)}: for the axes {tuple(lengths)} each must divide what the radices "
-        f"before it leave of an axis, or be the product of whole axes"
+        f"radices {tuple(radices)}: for the axes {tuple(lengths)} each must divide what the "
+        f"radices before it leave of an axis, or be the product of whole axes"
     )
 
 

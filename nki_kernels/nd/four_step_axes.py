@@ -2,8 +2,8 @@
 
 It serves arrays that are too large for stockham_axes, with one array on each partition.
 
-Mathematics.  Let the last axis be n = j C + c, of r C points. Then j is an axis of its own, the last
-one of the index a = (n1, n2, ..., j) with A = n1 n2 ... r values, and with k = K + r k'
+Mathematics.  Let the last axis be n = j C + c, of r C points. Then j is an axis of its own, the
+last one of the index a = (n1, n2, ..., j) with A = n1 n2 ... r values, and with k = K + r k'
 
     Y[k1, k2, ..., K + r k'] = sum_c W^(c (K + r k')) sum_a W_(N1)^(n1 k1) ... W_r^(j K) x[a, c]
 
@@ -20,8 +20,8 @@ line lie one after the other, in natural order:
         -> SBUF [lines, part, n] -> HBM
 
 Several neighbouring lines lie on one partition, so that a DMA moves more than one line at a time.
-Real data has half of the first stage's contraction, and half of the last DFT's columns. Half spectra
-have c = 0 to n/2 on the partitions; the last DFT makes real lines of them.
+Real data has half of the first stage's contraction, and half of the last DFT's columns. Of half
+spectra c is 0 to n/2; the last DFT makes real lines of them.
 
 Arrays are different columns or partitions in every product, and never meet.
 
@@ -51,7 +51,7 @@ from ..base.engines import (
     sbuf,
     transfer,
 )
-from ..base.isa import Tensor, nki, nl
+from ..base.isa import Tensor, nki
 from ..base.launch import Rows, for_rows, rows_of_arrays
 from ..base.packing import unpack
 from ..base.pipeline import After, Block, Task
@@ -160,8 +160,8 @@ def walk_of(axes: Axes, radices: tuple[int, ...]) -> Walk:
     walk = _walk(axes, radices)
     if walk is None:
         raise ValueError(
-            f"radices {radices}: for the axes {axes.lengths} there must be two or more, the last of "
-            f"which is a product of the last axes, of one of which it may have a divisor"
+            f"radices {radices}: for the axes {axes.lengths} there must be two or more, the last "
+            f"of which is a product of the last axes, of one of which it may have a divisor"
         )
     width, length = walk.width, math.prod(radices[:-1])
     if walk.columns > PARTITIONS or width > PSUM_BANK:
@@ -200,8 +200,8 @@ def four_step_axes_tables(
     """Return the tables of the kernels below: (first, *stages, last).
 
     first is the DFT of r1 times ``scale``, as in ``four_step_tables``; of real data, for its real
-    part alone. stages are those of ``stockham_axes_tables`` between r1 and C. last is [C, r, 2 P k']
-    with P parts of a result, columns (part of the data, part of the result, k').
+    part alone. stages are those of ``stockham_axes_tables`` between r1 and C. last is [C, r, n],
+    with n = 2 P k' for P parts of a result, columns (part of the data, part of the result, k').
 
     Args:
         axes: the axes.
@@ -284,9 +284,7 @@ def _transformed(
     source, target = rows_of_arrays(*parts), rows_of_arrays(*y)
     spread = spread_of(walk.spread, batch, axes.is_real)
     kernel = FourStepAxes(walk, tables, Inputs(spread, spread.tiles))
-    work = Transforms(
-        kernel, Lines(source, source[0].shape[1]), Lines(target, target[0].shape[1])
-    )
+    work = Transforms(kernel, Lines(source, source[0].shape[1]), Lines(target, target[0].shape[1]))
     for_rows(batch, work, spread.rows, spread.blocks, kernel.order)
     return y
 
@@ -339,7 +337,11 @@ class FourStepAxes(FourStep):
             tabled.held = None
         wanted = [piece for tabled in self.stages for piece in tabled.pieces()]
         first, last, *others = load_tables([*self._ends, *wanted])
-        self.held.first, self._last, loaded = opening_matrices(self.spread, first), last, iter(others)
+        self.held.first, self._last, loaded = (
+            opening_matrices(self.spread, first),
+            last,
+            iter(others),
+        )
         if self.stages:
             self.held.tools = Tools(load_identity())
         for tabled in self.stages:
@@ -377,13 +379,15 @@ class FourStepAxes(FourStep):
         """Yield the DFTs over c of results [C, 2, rows A], and the stores of their lines."""
         walk, turns = self.walk, Turns(2)
         for cut in self._cuts(rows.each):
-            y = sbuf((cut.partitions, walk.parts, cut.each, walk.kept[0], walk.repeats * walk.kept[1]))
+            y = sbuf(
+                (cut.partitions, walk.parts, cut.each, walk.kept[0], walk.repeats * walk.kept[1])
+            )
             for line in range(cut.each):
                 for K in range(walk.repeats):
-                    yield self._closed(results, cut, line, K, turns, y)
+                    yield self._line_closed(results, cut, line, K, turns, y)
             yield After(partial(self._store, y, target, rows, cut))
 
-    def _closed(
+    def _line_closed(
         self, results: Tensor, cut: Cut, line: int, K: int, turns: Turns, y: Tensor
     ) -> Task:
         """Compute the DFT over c of one line of each partition, for one K."""

@@ -73,7 +73,12 @@ ROWS = [
 SPREAD = [
     *(((16, 20), (16, 20)), ((40, 33), (40, 33)), ((70, 17), (70, 17)), ((4, 5, 36), (20, 36))),
     *(((8, 3, 20), (8, 60)), ((12, 2, 3, 10), (24, 30)), ((4, 9, 24), (4, 18, 12))),
-    *(((6, 40), (6, 4, 10)), ((3, 7, 30), (3, 7, 6, 5)), ((24, 18), (4, 6, 18)), ((2, 128), (2, 128))),
+    *(
+        ((6, 40), (6, 4, 10)),
+        ((3, 7, 30), (3, 7, 6, 5)),
+        ((24, 18), (4, 6, 18)),
+        ((2, 128), (2, 128)),
+    ),
     ((5, 16), (1, 5, 16)),
 ]
 
@@ -136,7 +141,9 @@ def problems(draw):
     for _ in range(draw(st.integers(2, 4))):
         lengths.append(draw(st.integers(1, min(left, 160))))
         left //= lengths[-1]
-    return Transform(tuple(draw(st.permutations(lengths))), part=draw(st.sampled_from(list(BY_PART))))
+    return Transform(
+        tuple(draw(st.permutations(lengths))), part=draw(st.sampled_from(list(BY_PART)))
+    )
 
 
 @pytest.mark.weekly

@@ -32,7 +32,7 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
     def __init__(self, kind: Part, dtype: str = "float32", refined: bool = False) -> None:
         self.kind, self.name = kind, _NAMES[kind]
         self.kernel = getattr(stockham_axes, self.name)
-        self.options, self.refined, self.is_exact = (dtype, refined), refined, dtype == "float32"
+        self.dtype, self.refined, self.is_exact = dtype, refined, dtype == "float32"
         if not self.is_exact:
             self.name += accuracy.REFINED if refined else "_bf16"
         shapes = ((16, 17), (3, 5, 40), (32, 8, 8))
@@ -57,11 +57,12 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
 
     def table_specs(self, recipe: Recipe) -> Tables:
         make = stockham_axes.stockham_axes_specs
-        return make(axes_of(recipe.kind), recipe.radices, *self.options)
+        return make(axes_of(recipe.kind), recipe.radices, self.dtype, self.refined)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         make = stockham_axes.stockham_axes_tables
-        return make(axes_of(recipe.kind), recipe.radices, inverse, scale, *self.options)
+        axes = axes_of(recipe.kind)
+        return make(axes, recipe.radices, inverse, scale, self.dtype, self.refined)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
         last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
