@@ -73,7 +73,8 @@ TREES = {  # plans, and the last lines of their trees
         lambda: trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1"),
         """
         └── axes, 96 points
-            ├── axis 1: dft_gemm, N = 12
+            ├── axis 1: stockham, N = 12
+            │   └── stage 1: radix 12
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
@@ -82,7 +83,9 @@ TREES = {  # plans, and the last lines of their trees
         lambda: trnfft.plan(shape=(8, 12), real=True, target="trn1"),
         """
         └── real_axes, 96 points
-            ├── axis 1: real_dft_gemm, N = 12
+            ├── axis 1: real_stockham, N = 12
+            │   ├── stage 1: radix 2
+            │   └── stage 2: radix 6
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
@@ -135,7 +138,7 @@ def test_the_layout_of_a_recipe_is_shown():
 
 def test_recipes_travel_alone():
     recipe = trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1").recipe
-    assert str(recipe) == "axes by axis 1: dft_gemm 12, then axis 0: strided_stockham 8 = 8"
+    assert str(recipe) == "axes by axis 1: stockham 12 = 12, then axis 0: strided_stockham 8 = 8"
     assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 
