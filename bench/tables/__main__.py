@@ -1,7 +1,8 @@
 """Prints tables of modelled times in Markdown: python -m bench.tables NAME
 
 The tables of `prices` stand in README.md and docs/planner.md, those of `how-fast` in
-docs/how_fast.md; the last of these is measured on this CPU.
+docs/how_fast.md; the last of these is measured on this CPU. That of `shapes` stands in
+docs/planner.md.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from typing import Annotated
 import typer
 
 from bench import program
-from bench.tables import bloom, how_fast, prices, row_guard
+from bench.tables import bloom, how_fast, prices, row_guard, shapes
 
 TABLES = {
     "prices": prices.tables,
     "how-fast": how_fast.tables,
     "row-guard": row_guard.tables,
     "bloom": bloom.tables,
+    "shapes": shapes.tables,
 }
 
 

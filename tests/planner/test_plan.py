@@ -79,7 +79,8 @@ TREES = {  # plans, and the last lines of their trees
         padded_by_axes,
         """
         └── axes, 384 points
-            ├── axis 1: dft_gemm, N = 48
+            ├── axis 1: stockham, N = 48
+            │   └── stage 1: radix 48
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
@@ -88,7 +89,9 @@ TREES = {  # plans, and the last lines of their trees
         lambda: trnfft.plan(shape=(8, 48), real=True, algorithms="real_axes", target="trn1"),
         """
         └── real_axes, 384 points
-            ├── axis 1: real_dft_gemm, N = 48
+            ├── axis 1: real_stockham, N = 48
+            │   ├── stage 1: radix 2
+            │   └── stage 2: radix 24
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
@@ -155,7 +158,7 @@ def test_the_layout_of_a_recipe_is_shown():
 
 def test_recipes_travel_alone():
     recipe = padded_by_axes().recipe
-    assert str(recipe) == "axes by axis 1: dft_gemm 48, then axis 0: strided_stockham 8 = 8"
+    assert str(recipe) == "axes by axis 1: stockham 48 = 48, then axis 0: strided_stockham 8 = 8"
     assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 

@@ -54,8 +54,8 @@ def test_two_even_lengths_of_each_axis_are_priced_both_ways(priced):
         # Others have few points and a large second radix: 1010 = 101 x 10 is none of them.
         ((5, 200), (9, 256), 1, {256, 260}),
         ((5, 200), (9, 259), 1, {260, 280}),
-        ((5, 200), (9, 289), 1, {290, 294}),
-        ((5, 900), (9, 1009), 1, {1026, 1054}),
+        ((5, 200), (9, 289), 1, {300, 306}),
+        ((5, 900), (9, 1009), 1, {1020, 1026}),
         # The longest that a kernel takes is the last.
         ((5, 8000), (9, 8190), 1, {8190, 8192}),
     ],

@@ -121,7 +121,8 @@ def test_shipped_candidates_are_the_likeliest_recipes_of_today(every):
             for name, algorithm in ALGORITHMS.items():
                 considered = {c.recipe: c for c in plan.candidates if c.recipe.algorithm == name}
                 if considered and (expected := recipes(algorithm, request)):
-                    assert set(considered) <= set(expected), STALE
+                    others = set(considered) - set(expected)  # with other passes, say
+                    assert all(algorithm.solves(each, request.kind) for each in others), STALE
                 for recipe, candidate in considered.items():
                     if candidate.predicted_error is not None:
                         assert candidate.predicted_error == algorithm.stated_error(recipe), STALE
@@ -693,6 +694,6 @@ def test_whatever_is_in_the_file_plans_are_right(folder, nothing_shipped, data):
     found = planner.plan(**arguments)
     algorithm = ALGORITHMS[found.algorithm]
     assert Plan.of(problem, found.candidates) == found
-    assert found.recipe in algorithm.recipes_for(found.recipe.kind)
+    assert algorithm.solves(found.recipe, found.recipe.kind)
     assert algorithm.stated_error(found.recipe) <= found.max_error
     assert wisdom.examine("trn1")[1].state == "in use"

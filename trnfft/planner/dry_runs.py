@@ -3,11 +3,13 @@
 The first recipe of each algorithm and number of stages comes first, those with the lowest bounds
 before the others. Their prices are estimates of all other recipes (`bounds.Estimates`), which
 follow by estimate. A recipe that hardly can take less time than the cheapest price so far has no
-dry run. For the prices that are near the cheapest one, the search finds the range.
+dry run. Of recipes of several passes, the cheapest one then gets another pass for each of its own.
+For the prices that are near the cheapest one, the search finds the range.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -19,6 +21,8 @@ from trnfft.planner.plan import Candidate, Recipe
 from trnfft.planner.problem import Problem
 
 NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
+VARIED = 1.3  # up to this ratio to the cheapest price, the passes of a recipe are replaced
+UNLIKELY = 1.1  # from this ratio to the recipe that they vary, further passes are left out
 INSTRUCTIONS = 20_000  # once so many are simulated, a search prices untried algorithms only
 MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # INSTRUCTIONS for many axes, about 0.05 s
@@ -53,6 +57,7 @@ class DryRuns:
         others = [recipe for recipe in by_bound if first[family_of(recipe)] is not recipe]
         for recipe in sorted(others, key=self._estimates.about):
             self._try(recipe)
+        self._vary_passes()
         beaten = {r.algorithm: r for r in reversed(leading) if r.algorithm not in self._tried}
         return [*map(self._beaten, beaten.values()), *self._with_ranges()]
 
@@ -77,6 +82,32 @@ class DryRuns:
         self._prices[recipe] = price
         near = {key: one for key, one in self._prices.items() if self._is_near(one.predicted_ns)}
         self._prices = near  # timelines are large
+
+    def _vary_passes(self) -> None:
+        """Prices the cheapest recipe of several passes with others in their place, pass by pass.
+
+        The others are the likeliest first. After one that is dearer by far, the rest is left out.
+        """
+        best = self._best_of_passes()
+        for index in range(len(best.passes) if best else 0):
+            least = self._price_of(best)
+            for other in ALGORITHMS[best.algorithm].variants(best, index) if best else ():
+                self._try(other)
+                if self._price_of(other) > UNLIKELY * least:
+                    break
+            best = self._best_of_passes()
+
+    def _price_of(self, recipe: Recipe | None) -> float:
+        """Returns the price of a recipe in ns; infinity where it has none."""
+        judged = None if recipe is None else self._judged.get(recipe)
+        ns = None if judged is None else judged.predicted_ns
+        return math.inf if ns is None else ns
+
+    def _best_of_passes(self) -> Recipe | None:
+        """Returns the cheapest recipe of several passes, or None where it is much too dear."""
+        several = [recipe for recipe in self._judged if recipe.passes]
+        best = min(several, key=self._price_of, default=None)
+        return None if self._price_of(best) > VARIED * self.cheapest else best
 
     def _is_near(self, ns: float) -> bool:
         return ns <= NEAR * self.cheapest

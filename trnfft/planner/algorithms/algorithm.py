@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, cast
 
 from nki_kernels.base import packing
@@ -11,7 +11,7 @@ from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
 from trnfft.planner.factorization import prime_factors
 from trnfft.planner.kinds import C2C, K, Kind, Part, Transform
-from trnfft.planner.plan import Recipe
+from trnfft.planner.plan import Pass, Recipe
 
 Shapes = Sequence[tuple[int, ...]]
 Tables = tuple[Any, ...]  # arrays, or a tuple of arrays for each pass
@@ -67,6 +67,10 @@ class Algorithm(Generic[K]):
             NotImplementedError: the algorithm cannot compute it; the message says why.
         """
         raise NotImplementedError
+
+    def variants(self, recipe: Recipe, index: int) -> list[Recipe]:
+        """Returns recipes that differ from one of its recipes in the pass of this index."""
+        return []
 
     def solves(self, recipe: Recipe, kind: K) -> bool:
         """Returns whether a recipe, whatever its source, is one of its recipes for a kind."""
@@ -271,6 +275,40 @@ class PassAlgorithm(ShapeAlgorithm[K]):
 
     def __init__(self, algorithms: Iterable[LengthAlgorithm]) -> None:
         self.by_name = {algorithm.name: algorithm for algorithm in algorithms}
+
+    def ways(self, kind: K, item: Pass) -> list[Recipe]:
+        """Returns the recipes for a pass that are worth a price, the likeliest first.
+
+        Args:
+            kind: what all passes compute.
+            item: the pass, in one of the recipes for the kind.
+        """
+        raise NotImplementedError
+
+    def variants(self, recipe: Recipe, index: int) -> list[Recipe]:
+        item = recipe.passes[index]
+        before, after = recipe.passes[:index], recipe.passes[index + 1 :]
+        return [
+            replace(recipe, passes=(*before, replace(item, recipe=way), *after))
+            for way in self.ways(recipe.kind, item)
+            if way != item.recipe
+        ]
+
+    def solves(self, recipe: Recipe, kind: K) -> bool:
+        """Returns whether a recipe is one for a kind, with any of the ways of its passes."""
+        if self.kind != kind.name or kind.is_rows:
+            return False
+        try:
+            known = self.recipes_for(kind)
+        except NotImplementedError:
+            return False
+        places = [(item.axis, item.kept) for item in recipe.passes]
+        for each in known:
+            if places == [(item.axis, item.kept) for item in each.passes]:
+                pairs = zip(recipe.passes, each.passes, strict=True)
+                fits = all(mine.recipe in self.ways(kind, item) for mine, item in pairs)
+                return fits and replace(recipe, passes=each.passes) == each
+        return False
 
     def error(self, recipe: Recipe) -> float:
         passes = [item.recipe for item in recipe.passes]

@@ -1,4 +1,8 @@
-"""Transforms over several axes: one pass for each axis, in one launch."""
+"""Transforms over several axes: one pass for each axis, in one launch.
+
+A search first prices the orders of the axes, each axis with its likeliest recipe. Then it replaces
+one pass of the cheapest order after the other by `Axes.ways`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ _AHEAD = {
     C2R: Ahead(Transform((4096, 640), part=C2R), 1, "trn1"),
 }
 ORDERS = 24  # orders of axes that are tried for one shape: all orders of four axes
+RECIPES = 3  # of each algorithm for an axis
 _KERNELS = {
     C2C: axes.transform_axes,
     R2C: axes.transform_real_axes,
@@ -50,14 +55,23 @@ class Axes(PassAlgorithm[Transform]):
         shape = kind.lengths
         last = len(shape) - 1
         first = range(last) if self.kind != C2C else range(last + 1)
-        ways = [likeliest(axis, shape[axis], (self.columns,)) for axis in range(last)]
-        ways.append(likeliest(last, shape[last], self.row_algorithms))
+        ways = [self._ways(axis, kind)[0] for axis in range(last + 1)]
         recipes = []
         for order in islice(permutations(first), ORDERS):
             whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[kind.part]
             passes = tuple(Pass(axis, ways[axis], self._kept(axis, kind)) for axis in whole)
             recipes.append(Recipe(self.name, kind, passes=passes))
         return recipes
+
+    def ways(self, kind: Transform, item: Pass) -> list[Recipe]:
+        return self._ways(item.axis, kind)
+
+    def _ways(self, axis: int, kind: Transform) -> list[Recipe]:
+        """Returns the recipes for an axis, the likeliest first."""
+        is_last = axis == len(kind.lengths) - 1
+        return ways_of(
+            axis, kind.lengths[axis], self.row_algorithms if is_last else (self.columns,)
+        )
 
     def _kept(self, axis: int, kind: Transform) -> int:
         """Returns the outputs kept of an axis; an inverse to real data keeps those asked for."""
@@ -90,16 +104,19 @@ class Axes(PassAlgorithm[Transform]):
         return (tuple(passes),)
 
 
-def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recipe:
-    """Returns the likeliest recipe for an axis of length n.
+def ways_of(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> list[Recipe]:
+    """Returns the recipes for an axis of length n that are worth a price, the likeliest first.
 
     Raises:
         NotImplementedError: none of the algorithms takes the length; the message says why.
     """
-    reasons = []
+    reasons: list[str] = []
+    ways: list[Recipe] = []
     for algorithm in algorithms:
-        reason = algorithm.why_not(n)
-        if not reason:
-            return algorithm.recipes(n)[0]
-        reasons.append(f"{algorithm.name} {reason}")
-    raise NotImplementedError(f"axis {axis} of length {n}: {'; '.join(reasons)}")
+        if reason := algorithm.why_not(n):
+            reasons.append(f"{algorithm.name} {reason}")
+        else:
+            ways += algorithm.recipes(n)[:RECIPES]
+    if not ways:
+        raise NotImplementedError(f"axis {axis} of length {n}: {'; '.join(reasons)}")
+    return ways

@@ -13,7 +13,7 @@ from trnfft.planner.algorithms.algorithm import (
     Shapes,
     Tables,
 )
-from trnfft.planner.algorithms.axes import likeliest
+from trnfft.planner.algorithms.axes import ways_of
 from trnfft.planner.kinds import Convolution
 from trnfft.planner.kinds.convolution import CONVOLUTION
 from trnfft.planner.plan import Pass, Recipe
@@ -47,18 +47,41 @@ class ImageConvolution(PassAlgorithm[Convolution]):
         return [x, *((shapes[1][0], *part[1:]) for part in parts)]  # any number of filters
 
     def recipes_for(self, kind: Convolution) -> list[Recipe]:
+        return self._all(kind)[:1]
+
+    def variants(self, recipe: Recipe, index: int) -> list[Recipe]:
+        """Returns those with other rows, whose radices both passes along rows share."""
+        return [] if index else [each for each in self._all(recipe.kind) if each != recipe]
+
+    def solves(self, recipe: Recipe, kind: Convolution) -> bool:
+        if self.kind != kind.name or kind.is_rows:
+            return False
+        try:
+            return recipe in self._all(kind)
+        except NotImplementedError:
+            return False
+
+    def _all(self, kind: Convolution) -> list[Recipe]:
+        """Returns a recipe for each way of the rows, the likeliest first.
+
+        The radices of the columns do not vary, because spectra of filters are in their order.
+        """
         if len(kind.lengths) != 2:
             raise NotImplementedError(f"an image has 2 axes, not {len(kind.lengths)}")
         m, n = kind.lengths
         radices = image_convolution.column_radices(m)
         if not radices:
             raise NotImplementedError(f"axis 0 of length {m} has no two radices up to 64")
-        passes = (
-            Pass(1, likeliest(1, n, self.forward), n // 2 + 1),
-            Pass(0, self.columns.recipe(m, radices[0]), kind.held[0]),
-            Pass(1, likeliest(1, n, self.inverse), kind.held[1]),
-        )
-        return [Recipe(self.name, kind, passes=passes)]
+        columns = Pass(0, self.columns.recipe(m, radices[0]), kind.held[0])
+        ways = zip(ways_of(1, n, self.forward), ways_of(1, n, self.inverse), strict=True)
+        return [
+            Recipe(
+                self.name,
+                kind,
+                passes=(Pass(1, rows, n // 2 + 1), columns, Pass(1, back, kind.held[1])),
+            )
+            for rows, back in ways
+        ]
 
     def table_specs(self, recipe: Recipe) -> Tables:
         rows, columns, back = (item.recipe for item in recipe.passes)

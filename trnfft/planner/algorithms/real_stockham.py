@@ -8,6 +8,7 @@ from trnfft.planner.kinds import R2C
 from trnfft.planner.plan import Recipe
 
 REAL_PAIRS = 3  # pairs of radices for one length
+_TRANSPOSE = 64  # columns that a transpose counts, and a product at least
 
 
 class RealStockham(LengthAlgorithm):
@@ -15,7 +16,8 @@ class RealStockham(LengthAlgorithm):
 
     takes = "products of one radix up to 128 and one up to 64"
     shortest, longest = 4, real_stockham.MAX_LENGTH
-    moved = (8.8, 7.1)
+    moved = (2.8, 2.2)
+    bound_varies = 0.2
     ahead = Ahead(8192, 256, "trn1")
 
     def __init__(self, kind: str) -> None:
@@ -26,24 +28,30 @@ class RealStockham(LengthAlgorithm):
         self.make_specs = getattr(real_stockham_tables, f"{self.name}_specs")
 
     def why_not_inside(self, n: int) -> str:
-        return "" if self._pairs(n) else "has no two radices, up to 128 and up to 64"
-
-    @staticmethod
-    def _pairs(n: int) -> list[tuple[int, int]]:
-        """Returns pairs of radices, the likeliest first.
-
-        Pairs whose slots are paired come first, then pairs with a large second radix, then with an
-        even first radix.
-        """
-        seconds = range(min(real_stockham_tables.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
-        pairs = [(n // second, second) for second in seconds if n % second == 0]
-        fitting = [pair for pair in pairs if pair[0] <= real_stockham_tables.MAX_REAL_RADIX]
-
-        def rank(pair: tuple[int, int]) -> tuple[bool, bool, int, int]:
-            is_paired = real_stockham_tables.Geometry(*pair).pairs_slots and pair[0] >= 32
-            return not is_paired, pair[1] < 40, pair[0] % 2, -pair[1]
-
-        return sorted(fitting, key=rank)
+        return "" if _pairs(n) else "has no two radices, up to 128 and up to 64"
 
     def recipes(self, n: int) -> list[Recipe]:
-        return [self.recipe(n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
+        return [self.recipe(n, radices) for radices in _pairs(n)[:REAL_PAIRS]]
+
+    def columns(self, recipe: Recipe) -> float:
+        return _columns(recipe.radices)
+
+
+def _pairs(n: int) -> list[tuple[int, int]]:
+    """Returns pairs of radices, those that move the fewest columns first."""
+    seconds = range(min(real_stockham_tables.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
+    pairs = [(n // second, second) for second in seconds if n % second == 0]
+    fitting = [pair for pair in pairs if pair[0] <= real_stockham_tables.MAX_REAL_RADIX]
+    return sorted(fitting, key=_columns)
+
+
+def _columns(radices: tuple[int, ...]) -> float:
+    """Returns the columns of transposes and products that a row moves over the Tensor engine.
+
+    The first stage has a product for each group of slabs, and the second stage one for each slot.
+    Two slots that are paired move theirs side by side.
+    """
+    of = real_stockham_tables.Geometry(*radices)
+    first = of.left // of.slabs * (_TRANSPOSE + max(_TRANSPOSE, 2 * of.slots * of.slabs))
+    slots = of.slots / 2 if of.pairs_slots else of.slots
+    return first + slots * (_TRANSPOSE + max(_TRANSPOSE, 4 * of.run))
