@@ -9,7 +9,7 @@ from nki_sim import hardware
 from trnfft.planner import planner
 from trnfft.planner.kinds import BlockCirculant, Convolution
 
-KNOWN = "dft_gemm, dft_gemm_bf16_refined, .*, axes_to_real, and 'seed' alone"
+KNOWN = "dft_gemm, stockham, .*, axes_to_real, many .* with _bf16 and .*, and 'seed' alone"
 NAMES = r"'algorithms' is (3|array|.*tensor).*, allowed are n"
 OF_SEED = "no kernel transforms N = {}.* split_bluestein takes 32769 <= N <= 4194304"
 MOST = f"is {2**62 + 1}, allowed is 1 to {2**62}: a tensor has no more"
@@ -66,6 +66,21 @@ OF_PLAN = [
         "N = 64 on trn1, LNC=1: axes takes shapes; use",
     ),
     (dict(n=100, algorithms="butterfly"), NotImplementedError, "N = 100.*powers of two"),
+    *(
+        (dict(shape=(8, 48), algorithms=name), NotImplementedError, message)
+        for name, message in (
+            ("seed", "'seed' is a choice for one length, not for shapes"),
+            ("stockham", r"shape \(8, 48\) .*: stockham takes one length"),
+            ("real_axes", r"shape \(8, 48\) .*: real_axes is r2c, this is c2c"),
+            ("dft_gemm_axes", r"shape \(8, 48\) .*: dft_gemm_axes takes up to 256 points"),
+        )
+    ),
+    (dict(shape=(8, 48), algorithms=["axes", "seed"]), ValueError, KNOWN),
+    (
+        dict(shape=(8, 48), algorithms="stockham_axes_bf16"),
+        NotImplementedError,
+        "the most accurate is stockham_axes_bf16 384 = 8 x 48 with",
+    ),
     *(
         (dict(n=n, algorithms="seed"), NotImplementedError, OF_SEED.format(n))
         for n in (2**22 + 1, 5000011)

@@ -189,13 +189,13 @@ LAYERS = [
         SpectralLayer(4, 2, (16, 16, 16), (8, 8, 3)),
     ),
     (trnfft.nn.FNetMixer(), (3, 64, 96), RealPlanes(64, 96)),
-    # The planes, too, take a launch an axis, because no kernel has columns of 67 points.
+    # The planes, too, take a launch an axis, because no kernel has columns of 131 points.
     (
         trnfft.nn.SpectralConv2d(4, 2, 6, 6),
-        (2, 4, 67, 48),
-        SpectralLayer(4, 2, (67, 48), (12, 6)),
+        (2, 4, 131, 48),
+        SpectralLayer(4, 2, (131, 48), (12, 6)),
     ),
-    (trnfft.nn.FNetMixer(), (3, 67, 64), RealPlanes(67, 64)),
+    (trnfft.nn.FNetMixer(), (3, 131, 64), RealPlanes(131, 64)),
 ]
 
 
@@ -246,14 +246,14 @@ def test_the_operators_of_gradients_are_those_of_a_run(points, by_transforms):
 
 # The shape in a run, and the length, the batch and the data of the plan.
 SHAPES = [
-    ((67, 10), (67, 10), 1, ()),
+    ((131, 10), (131, 10), 1, ()),
     ((3, 421, 421), (421, 421), 3, ()),  # whose real rows are complex ones
-    ((2, 5, 67, 6), (5, 67, 6), 2, ()),
-    ((2, 67, 1, 6), (67, 1, 6), 2, ()),
-    ((5, 1, 131), (1, 131), 5, ()),
-    ((5, 131, 1), (131, 1), 5, ()),
-    ((4, 67, 3, 1), (67, 3, 1), 4, ()),
-    ((3, 60, 7), (67, 10), 3, (60, 7)),
+    ((2, 5, 131, 6), (5, 131, 6), 2, ()),
+    ((2, 131, 1, 6), (131, 1, 6), 2, ()),
+    ((5, 1, 257), (1, 257), 5, ()),
+    ((5, 257, 1), (257, 1), 5, ()),
+    ((4, 131, 3, 1), (131, 3, 1), 4, ()),
+    ((3, 120, 7), (131, 10), 3, (120, 7)),
 ]
 
 

@@ -68,42 +68,46 @@ def test_the_degree_of_lnc_is_part_of_a_plan():
     assert two.solving(two.kind, False).cores == 2
 
 
+def padded_by_axes():
+    """A plan of one pass for each axis, which is not the cheapest one."""
+    shape = dict(shape=(8, 48), padded_from=(7, 48))
+    return trnfft.plan(**shape, algorithms="axes", target="trn1")
+
+
 TREES = {  # plans, and the last lines of their trees
     "padded": (
-        lambda: trnfft.plan(shape=(8, 48), padded_from=(7, 48), target="trn1"),
+        padded_by_axes,
         """
-<<<<<<< HEAD
         └── axes, 384 points
-            ├── axis 1: dft_gemm, N = 48
-=======
-        └── axes, 96 points
-            ├── axis 1: stockham, N = 12
-            │   └── stage 1: radix 12
->>>>>>> apart
+            ├── axis 1: stockham, N = 48
+            │   └── stage 1: radix 48
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
     ),
     "real": (
-        lambda: trnfft.plan(shape=(8, 48), real=True, target="trn1"),
+        lambda: trnfft.plan(shape=(8, 48), real=True, algorithms="real_axes", target="trn1"),
         """
-<<<<<<< HEAD
         └── real_axes, 384 points
-            ├── axis 1: real_dft_gemm, N = 48
-=======
-        └── real_axes, 96 points
-            ├── axis 1: real_stockham, N = 12
+            ├── axis 1: real_stockham, N = 48
             │   ├── stage 1: radix 2
-            │   └── stage 2: radix 6
->>>>>>> apart
+            │   └── stage 2: radix 24
             └── axis 0: strided_stockham, N = 8
                 └── stage 1: radix 8
         """,
     ),
     "several axes at once": (
-        lambda: trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1"),
+        lambda: trnfft.plan(shape=(16, 12), padded_from=(3, 12), target="trn1"),
         """
-        └── dft_gemm_axes, 7 x 12 points
+        └── dft_gemm_axes, 3 x 12 points
+        """,
+    ),
+    "axes as digits": (
+        lambda: trnfft.plan(shape=(12, 24), target="trn1"),
+        """
+        └── four_step_axes, 288 points
+            ├── stage 1: radix 12
+            └── stage 2: radix 24
         """,
     ),
     "block circulant": (
@@ -153,13 +157,8 @@ def test_the_layout_of_a_recipe_is_shown():
 
 
 def test_recipes_travel_alone():
-<<<<<<< HEAD
-    recipe = trnfft.plan(shape=(8, 48), padded_from=(7, 48), target="trn1").recipe
-    assert str(recipe) == "axes by axis 1: dft_gemm 48, then axis 0: strided_stockham 8 = 8"
-=======
-    recipe = trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1").recipe
-    assert str(recipe) == "axes by axis 1: stockham 12 = 12, then axis 0: strided_stockham 8 = 8"
->>>>>>> apart
+    recipe = padded_by_axes().recipe
+    assert str(recipe) == "axes by axis 1: stockham 48 = 48, then axis 0: strided_stockham 8 = 8"
     assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 

@@ -149,14 +149,16 @@ def test_real_data_is_complex_data_where_no_kernel_fits(n):
 @pytest.mark.parametrize("kind", ["c2c", "r2c", "c2r"])
 @pytest.mark.parametrize("shape", [(12, 24), (1024, 500), (6, 8, 10)])
 def test_shapes_try_every_order_of_axes(shape, kind):
-    plan = trnfft.plan(shape=shape, real=kind != "c2c", inverse=kind == "c2r")
+    name = {"c2c": "axes", "r2c": "real_axes", "c2r": "axes_to_real"}[kind]
+    arguments = dict(shape=shape, real=kind != "c2c", inverse=kind == "c2r")
+    plan = trnfft.plan(**arguments, algorithms=name)
+    assert trnfft.plan(**arguments).predicted_ns <= planner.NEAR * plan.predicted_ns
     free = len(shape) - (kind != "c2c")
-    launches = [each for each in plan.candidates if each.recipe.algorithm != SEPARATE]
-    orders = {tuple(item.axis for item in each.recipe.passes) for each in launches}
+    assert {each.recipe.algorithm for each in plan.candidates} == {name}
+    orders = {tuple(item.axis for item in each.recipe.passes) for each in plan.candidates}
     assert len(orders) == math.factorial(free)
-    assert len(launches) == len(plan.candidates) - 1
     assert plan.launches == 1 and plan.n == math.prod(shape)
-    assert plan.predicted_ns == min(c.predicted_ns for c in launches)
+    assert plan.predicted_ns == min(each.predicted_ns for each in plan.candidates)
     assert Plan.from_json(plan.to_json()) == plan
     last = [item.axis for item in plan.recipe.passes].index(len(shape) - 1)
     assert kind == "c2c" or last == (0 if kind == "r2c" else len(shape) - 1)
@@ -166,7 +168,7 @@ def test_shapes_try_every_order_of_axes(shape, kind):
 @pytest.mark.parametrize(
     "shape, kind, name",
     [
-        ((256, 128), "c2c", "resident_planes"),
+        ((512, 256), "c2c", "resident_planes"),
         ((64, 128, 64), "r2c", "resident_real_volumes"),
         ((64, 128, 64), "c2c", "resident_volumes"),
     ],
@@ -207,6 +209,22 @@ def test_algorithms_by_name():
     assert trnfft.plan(64, algorithms="butterfly_kahan").algorithm == "butterfly_kahan"
     plan = trnfft.plan(1000, algorithms="bluestein", max_error=3e-3, target="trn1")
     assert {each.recipe.algorithm for each in plan.candidates} == {"bluestein"}
+
+
+def test_algorithms_of_shapes_by_name():
+    shape = dict(shape=(8, 48), target="trn1")
+    named = trnfft.plan(**shape, algorithms=["axes", "stockham_axes"])
+    assert {each.recipe.algorithm for each in named.candidates} == {"axes", "stockham_axes"}
+    assert named.launches == 1
+    for name in ("axes", "stockham_axes", "four_step_axes"):
+        plan = trnfft.plan(**shape, algorithms=name)
+        assert {each.recipe.algorithm for each in plan.candidates} == {plan.algorithm} == {name}
+        assert plan.predicted_ns >= trnfft.plan(**shape).predicted_ns / planner.NEAR
+        assert Plan.from_json(plan.to_json()) == plan
+    real = trnfft.plan(**shape, real=True, algorithms=["real_axes"])
+    assert (real.algorithm, real.kind.name) == ("real_axes", "r2c")
+    # Those for one length are no candidates for a shape.
+    assert trnfft.plan(**shape, algorithms=["stockham", "axes"]).algorithm == "axes"
 
 
 def test_a_row_more_than_whole_blocks_costs_a_block():
@@ -382,18 +400,27 @@ def test_of_equal_prices_the_least_bound_decides_and_real_data_stay_real(priced)
     assert plan.candidates[2:] == planner.search(whole).candidates[1:]
 
 
-@pytest.mark.parametrize("arguments", [dict(n=509), dict(n=1024), dict(shape=(8, 48))])
-def test_nothing_runs_says_why(priced, arguments):
+@pytest.mark.parametrize(
+    "arguments, size, advice",
+    [
+        (dict(n=509), "N = 509", "; use a length without large prime factors"),
+        (dict(n=1024), "N = 1024", "; use a length without large prime factors"),
+        (dict(shape=(8, 48)), "shape (8, 48)", "; use sizes without large prime factors"),
+        (
+            dict(shape=(8, 48), algorithms="axes"),
+            "shape (8, 48)",
+            ": axes is too large; use other sizes, or trnfft.set_precision",
+        ),
+    ],
+)
+def test_nothing_runs_says_why(priced, arguments, size, advice):
     priced[1].update(dict.fromkeys(ALGORITHMS))
     with pytest.raises(NotImplementedError) as caught:
         trnfft.plan(**arguments, max_error=9e-7, target="trn1")
-    size, advice = f"N = {arguments.get('n')}", "; use a length without large prime factors"
-    if "shape" in arguments:
-        size, advice = (
-            "shape (8, 48)",
-            ": axes is too large; use other sizes, or trnfft.set_precision",
-        )
-    assert f"no kernel transforms {size} on trn1, LNC=1{advice}" in str(caught.value)
+    text = str(caught.value)
+    assert f"no kernel transforms {size} on trn1, LNC=1{advice}" in text
+    is_apart = "shape" in arguments and "algorithms" not in arguments
+    assert ("(separate launches: no kernel transforms N = 48" in text) == is_apart
 
 
 def test_an_error_as_large_as_what_is_allowed_is_allowed():
@@ -458,9 +485,10 @@ def test_with_more_error_the_choice_of_fast_is_a_candidate_that_is_remembered(mo
 
 @pytest.mark.parametrize("axes, count", [(4, 24), (5, 15)])
 def test_few_orders_of_many_axes_are_priced(priced, axes, count):
-    trnfft.plan(shape=(3, 4, 5, 6, 7)[:axes], max_error=9e-7, target="trn1")
-    several = [recipe for recipe in priced[0] if len(recipe.passes) == axes]
-    orders = {tuple(item.axis for item in recipe.passes) for recipe in several}
+    shape = (3, 4, 5, 6, 7)[:axes]
+    trnfft.plan(shape=shape, algorithms="axes", max_error=9e-7, target="trn1")
+    assert all(recipe.algorithm == "axes" for recipe in priced[0])
+    orders = {tuple(item.axis for item in recipe.passes) for recipe in priced[0]}
     assert len(orders) == min(count + 1, 24)
 
 

@@ -38,6 +38,9 @@ CASES = [  # n_or_shape, batch, the rest
     ((6, 8, 10), 2, {"real": True}),
     ((48, 256), 2, {"real": True, "inverse": True}),
     ((256, 128), 2, {}),
+    ((512, 256), 1, {}),
+    ((64, 131), 2, {}),
+    ((12, 131), 2, {"real": True}),
     ((64, 128, 64), 1, {"real": True}),
 ]
 
@@ -134,7 +137,7 @@ def test_a_length_may_come_from_an_iterator():
 
 
 def test_one_transform_by_default():
-    for n_or_shape, options in ((10007, {}), ((12, 24), {"real": True})):
+    for n_or_shape, options in ((10007, {}), ((12, 131), {"real": True})):
         one = trnfft.fft_workspace_bytes(n_or_shape, **options)
         assert one == trnfft.fft_workspace_bytes(n_or_shape, batch=1, **options)
         assert one < trnfft.fft_workspace_bytes(n_or_shape, batch=2, **options)

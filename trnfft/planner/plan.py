@@ -88,7 +88,9 @@ class Recipe(Generic[K]):
             ]
         if not self.radices and not self.kind.is_rows:
             return [f"{self.algorithm}, {self._sizes} points"]
-        lines = [f"{self.algorithm}, N = {self.n}"]
+        axes = len(self.kind.transformed)
+        size = f"N = {self.n}" if axes == 1 else f"{self.n} points"
+        lines = [f"{self.algorithm}, {size}"]
         for index, radix in enumerate(self.radices, 1):
             branch = "└──" if index == len(self.radices) else "├──"
             lines.append(f"{branch} stage {index}: radix {radix}")

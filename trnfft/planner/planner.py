@@ -533,15 +533,16 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
     for candidate in candidates:
         first.setdefault(candidate.recipe.algorithm, candidate.rejected)
     apart = first.pop(SEPARATE, "")
-    if len(first) == 1:
+    launches = f" (separate launches: {apart})" if apart else ""
+    if len(set(first.values())) == 1:
         (name, reason), *_ = first.items()
         return (
             f"no kernel transforms {size} on {problem.where}: {name} {reason}; use other sizes, or "
-            f'trnfft.set_precision("double"), which transforms any size on the host'
-            f"{f' (separate launches: {apart})' if apart else ''}"
+            f'trnfft.set_precision("double"), which transforms any size on the host{launches}'
         )
+    what = "a length" if kind.is_rows else "sizes"
     return (
-        f"no kernel transforms {size} on {problem.where}; use a length without large prime "
-        f"factors, as trnfft.next_fast_len returns, or "
-        f'trnfft.set_precision("double"), which transforms any length on the host'
+        f"no kernel transforms {size} on {problem.where}; use {what} without large prime "
+        f'factors, as trnfft.next_fast_len returns, or trnfft.set_precision("double"), which '
+        f"transforms any {'length' if kind.is_rows else 'size'} on the host{launches}"
     )

@@ -57,12 +57,19 @@ class Launches:
         """Returns what transforms the last dimensions of data: nothing, or one launch or several.
 
         `points` are those of the data before. Of real data, the last length gives half a spectrum.
+        Arrays that are too large for one launch take one axis after the other.
         """
         longer = tuple(length for length in lengths if length > 1)
         if not longer or not points:
             return ()
-        batch = -(-points // math.prod(longer))
-        return (self._kernel(longer, batch, real and lengths[-1] > 1),)
+        if len(longer) == 1 or math.prod(longer) <= planner.MOST_POINTS:
+            batch = -(-points // math.prod(longer))
+            return (self._kernel(longer, batch, real and lengths[-1] > 1),)
+        last = self.transforms(lengths[-1:], points, real)
+        half = lengths[-1] // 2 + 1 if real else lengths[-1]
+        before = points // lengths[-1] * half
+        others = [self.transforms((n,), before, False) for n in reversed(lengths[:-1])]
+        return sum(others, last)
 
     def product(self, name: str, points: int, point_bytes: int) -> Kernel:
         """Returns an elementwise product that moves `point_bytes` a point, at the DMA floor.
