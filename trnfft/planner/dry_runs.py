@@ -10,7 +10,7 @@ For the prices that are near the cheapest one, the search finds the range.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from nki_sim import hardware
@@ -36,8 +36,14 @@ class DryRuns:
         cheapest: the lowest price in ns so far; infinity without one.
     """
 
-    def __init__(self, problem: Problem, cheapest: float) -> None:
-        self.problem, self.cheapest = problem, cheapest
+    def __init__(
+        self,
+        problem: Problem,
+        cheapest: float,
+        rival: Callable[[float], float] | None = None,
+    ) -> None:
+        """rival: returns what other launches take at most, once one of these has a price."""
+        self.problem, self.cheapest, self._rival = problem, cheapest, rival
         self._estimates = Estimates(problem)
         self._judged: dict[Recipe, Candidate] = {}
         self._prices: dict[Recipe, cost.Price] = {}  # with timelines, of those near the cheapest
@@ -54,6 +60,9 @@ class DryRuns:
         leading = [recipe for recipe in by_bound if first[family_of(recipe)] is recipe]
         for recipe in leading:
             self._try(recipe)
+            if self._rival is not None and self._prices:
+                self.cheapest = min(self.cheapest, self._rival(self.cheapest))
+                self._rival = None
         others = [recipe for recipe in by_bound if first[family_of(recipe)] is not recipe]
         for recipe in sorted(others, key=self._estimates.about):
             self._try(recipe)

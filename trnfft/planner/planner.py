@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 
 from nki_sim import hardware
@@ -31,6 +32,7 @@ from trnfft.planner.separate import (
     SEPARATE,
     as_complex,
     dearer_candidate,
+    most_ns,
     separate_candidate,
 )
 
@@ -41,6 +43,7 @@ MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 _MOST_BATCH = 2**256  # more than any memory holds; times of more are no floats
 REMEMBERED = 1024  # plans kept in memory, of about 6 KB each
 
+About = Callable[[Problem], float]
 Names = tuple[str, ...] | None  # algorithms to choose from: names, (SEED,) alone, or None for all
 
 
@@ -309,17 +312,28 @@ def search(problem: Problem, names: Names = None) -> Plan:
     exact = [each for each in exact if each.recipe.algorithm != SEPARATE]
     known = {each.recipe for each in exact}
     others = [recipe for recipe in recipes if recipe not in known]
-    launches = [*exact, *_priced(others, problem, exact)]
+    estimates: dict[Problem, float] = {}
+
+    def about(rows: Problem) -> float:
+        if rows not in estimates:
+            estimates[rows] = _about_ns(rows)
+        return estimates[rows]
+
+    rival = partial(most_ns, problem, about=about)
+    is_rivalled = is_apart and isinstance(problem.kind, Transform)
+    launches = [*exact, *_priced(others, problem, exact, rival if is_rivalled else None)]
     if is_apart:
-        candidates += _separate(problem, launches)
+        candidates += _separate(problem, launches, about)
     return _choose(problem, [*launches, *candidates])
 
 
-def _separate(problem: Problem, launches: list[Candidate]) -> list[Candidate]:
+def _separate(
+    problem: Problem, launches: list[Candidate], about: About | None = None
+) -> list[Candidate]:
     """Returns the candidate of separate launches beside those of one launch, which have prices."""
     if isinstance(problem.kind, Transform):
         cheapest = min((cost_ns(each, problem) for each in launches), default=math.inf)
-        if dearer := dearer_candidate(problem, cheapest, _about_ns):
+        if dearer := dearer_candidate(problem, cheapest, about or _about_ns):
             return dearer
     return separate_candidate(problem, solved)
 
@@ -456,11 +470,16 @@ def _error(recipe: Recipe, problem: Problem) -> float:
     return accuracy.high_error(recipe.algorithm, recipe.radices, stated)
 
 
-def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> list[Candidate]:
+def _priced(
+    recipes: list[Recipe],
+    problem: Problem,
+    known: list[Candidate],
+    rival: Callable[[float], float] | None = None,
+) -> list[Candidate]:
     """Returns the recipes with their prices, or with the reasons why they have none.
 
     Of an algorithm that is out of the question, one candidate stands for all. `known` are
-    candidates with prices.
+    candidates with prices; `rival` is as for `DryRuns`.
     """
     errors = {recipe: _error(recipe, problem) for recipe in recipes}
     fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
@@ -480,7 +499,7 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
         else:
             suitable.append(recipe)
     cheapest = min((candidate.predicted_ns or math.inf for candidate in known), default=math.inf)
-    priced = DryRuns(problem, cheapest).priced(suitable)
+    priced = DryRuns(problem, cheapest, rival).priced(suitable)
     names = {candidate.recipe.algorithm for candidate in priced}
     return [*priced, *(each for name, each in others.items() if name not in names)]
 

@@ -106,6 +106,25 @@ def dearer_candidate(
     return []
 
 
+def most_ns(problem: Problem, cheapest: float, about: Callable[[Problem], float]) -> float:
+    """Returns what separate launches of arrays take at most, or infinity where nothing is known.
+
+    The floors of the transforms decide first, whether an estimate is worth its dry runs.
+
+    Args:
+        problem, cheapest: as for `dearer_candidate`.
+        about: returns the price of a recipe of a transform, or 0 without one.
+    """
+    separate = problem.kind.separate(problem.batch)
+    if separate is None:
+        return math.inf
+    between, launches = between_ns(separate, problem), transforms(problem)
+    if between + sum(map(_floor_ns, launches)) >= cheapest:
+        return math.inf
+    estimates = [about(each) for each in launches]
+    return between + sum(estimates) if all(estimates) else math.inf
+
+
 def _floor_ns(problem: Problem) -> float:
     """Returns the nanoseconds of a launch that loads and stores, and does nothing else."""
     chip = hardware.chip(problem.target)
