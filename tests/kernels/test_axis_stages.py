@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nki_sim
+from nki_kernels.base.launch import LAUNCH_INSTRUCTIONS
 from nki_kernels.nd.axis_stages import Axes, digits_of, stages_of_axes
 from nki_kernels.nd.four_step_axes import cuts_of, four_step_axes_tables
 from nki_sim import hardware
@@ -209,6 +210,21 @@ def test_one_trip_over_hbm(strict_chip, family, radices, lengths, batch, part):
     tables = 4 * sum(math.prod(shape) for shape, _ in found[0].table_specs(found[1]))
     assert least <= timeline.hbm_bytes <= 1.01 * least + 2 * tables
     assert fits(timeline)
+
+
+@on_chips("family, radices, lengths, part", [
+    ("stockham", (94, 94), (94, 94), "c2r"),
+    ("four_step", (64, 8, 80), (64, 64, 10), "r2c"),
+    ("four_step", (64, 16, 8, 128), (1024, 1024), "c2c"),
+])  # fmt: skip
+def test_a_launch_has_few_instructions(strict_chip, family, radices, lengths, part):
+    """Of as many arrays as HBM holds."""
+    algorithm, recipe = solution(family, radices, lengths, part)
+    batch = hardware.HBM_TENSOR_BYTES // 4 // recipe.kind.points
+    timeline = dry(algorithm, recipe, *recipe.kind.input_shapes(batch))
+    assert fits(timeline)
+    assert len(timeline.events) <= LAUNCH_INSTRUCTIONS
+    assert timeline.instructions >= 2 * len(timeline.events)
 
 
 # Digits and tables
