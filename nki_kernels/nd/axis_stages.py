@@ -16,7 +16,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ..base.arguments import check_shapes
 from ..base.engines import PARTITIONS
+from ..base.isa import Tensor
 from ..fft.stage import MAX_RADIX, AxisDft, Stage, in_row_tiles, slabs_within
 
 
@@ -45,6 +47,15 @@ class Axes:
     def dft(self, axis: int) -> AxisDft:
         """Return the DFT of a whole axis."""
         return AxisDft(self.lengths[axis], self.data[axis], self.results[axis])
+
+
+def axes_of(last: int, *parts: Tensor, **which: bool) -> Axes:
+    """Return the axes of the parts of x [B, n1, ...], where the last one has ``last`` points.
+
+    which: ``is_real`` or ``to_real``, as for ``Axes``.
+    """
+    check_shapes(["B", *(f"n{axis}" for axis in range(1, len(parts[0].shape)))], *parts)
+    return Axes((*parts[0].shape[1:-1], last), **which)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from functools import partial
 
 import numpy as np
 
-from ..base.arguments import are_positive, check_shapes, check_tables
+from ..base.arguments import are_positive, check_tables
 from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
@@ -70,14 +70,14 @@ from ..fft.spread_lines import Inputs, Lines, spread_of
 from ..fft.stage import Stage, matrix_of_axes, stage_matrices, stage_spec, stage_table
 from ..fft.stage_products import Put, Tabled, Tools, into_rows
 from ..fft.twiddles import Sums
-from .axis_stages import Axes, stages_of_axes
+from .axis_stages import Axes, axes_of, stages_of_axes
 
 _STORED = 1024  # numbers of a part on a partition that are stored together
 _FILLED = 0.05  # by how much more of the array other lines fill, before they are shorter runs
 
 
 @dataclass(frozen=True)
-class Walk:
+class AxesDigits:
     """The digits of a transform over several axes: a, and c of the axes from ``axis`` on."""
 
     axes: Axes
@@ -150,35 +150,35 @@ class Walk:
         return np.einsum("cKk,dl->cdKkl", own, rest).reshape(size, self.repeats, -1)
 
 
-def walk_of(axes: Axes, radices: tuple[int, ...]) -> Walk:
+def axes_digits(axes: Axes, radices: tuple[int, ...]) -> AxesDigits:
     """Return the digits of a transform.
 
     Raises:
         ValueError: the radices are no digits of the axes. The last one is a product of the last
             axes, or of the axes after one axis and of a divisor of this axis.
     """
-    walk = _walk(axes, radices)
-    if walk is None:
+    digits = _digits(axes, radices)
+    if digits is None:
         raise ValueError(
             f"radices {radices}: for the axes {axes.lengths} there must be two or more, the last "
             f"of which is a product of the last axes, of one of which it may have a divisor"
         )
-    width, length = walk.width, math.prod(radices[:-1])
-    if walk.columns > PARTITIONS or width > PSUM_BANK:
+    width, length = digits.width, math.prod(radices[:-1])
+    if digits.columns > PARTITIONS or width > PSUM_BANK:
         raise ValueError(
             f"radices {radices}: the last may have up to {PARTITIONS} numbers of data and "
             f"{PSUM_BANK} numbers of results"
         )
-    if length * walk.columns > MAX_STREAMED_LENGTH or length > MAX_STATE:
+    if length * digits.columns > MAX_STREAMED_LENGTH or length > MAX_STATE:
         raise ValueError(
             f"radices {radices}: their product may be up to {MAX_STREAMED_LENGTH}, and without the "
             f"last one {MAX_STATE}"
         )
-    walk.stages()
-    return walk
+    digits.stages()
+    return digits
 
 
-def _walk(axes: Axes, radices: tuple[int, ...]) -> Walk | None:
+def _digits(axes: Axes, radices: tuple[int, ...]) -> AxesDigits | None:
     """Return the digits, or None where the last radix has none."""
     left = radices[-1] if len(radices) > 1 else 0
     for axis in range(len(axes.lengths) - 1, -1, -1):
@@ -187,7 +187,7 @@ def _walk(axes: Axes, radices: tuple[int, ...]) -> Walk | None:
         if is_cut and axes.to_real and axis + 1 == len(axes.lengths):
             return None  # half of an axis has no digits
         if left > 0 and n % left == 0:
-            return Walk(axes, tuple(radices), axis, left)
+            return AxesDigits(axes, tuple(radices), axis, left)
         if left == 0 or left % n > 0:
             return None
         left //= n
@@ -205,15 +205,15 @@ def four_step_axes_tables(
 
     Args:
         axes: the axes.
-        radices: r1, ..., C, the radices of the axes in their order; see ``walk_of``.
+        radices: r1, ..., C, the radices of the axes in their order; see ``axes_digits``.
         inverse, scale: as for ``stockham_tables``.
     """
-    walk = walk_of(axes, radices)
-    first, *stages = walk.stages()
+    digits = axes_digits(axes, radices)
+    first, *stages = digits.stages()
     opening = stage_matrices(first, inverse)[0]
-    w = walk.last(inverse)
-    rows = [np.stack(parts[: walk.parts], 2) for parts in ((w.real, w.imag), (-w.imag, w.real))]
-    last = np.stack(rows, 2).reshape(walk.columns, walk.repeats, -1)
+    w = digits.last(inverse)
+    rows = [np.stack(parts[: digits.parts], 2) for parts in ((w.real, w.imag), (-w.imag, w.real))]
+    last = np.stack(rows, 2).reshape(digits.columns, digits.repeats, -1)
     return (
         opening_table(scale * opening, axes.is_real),
         *(stage_table(stage, inverse, 1.0) for stage in stages),
@@ -223,11 +223,11 @@ def four_step_axes_tables(
 
 def four_step_axes_specs(axes: Axes, radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``four_step_axes_tables(axes, radices, ...)``."""
-    walk = walk_of(axes, radices)
+    digits = axes_digits(axes, radices)
     return (
         table_spec(opening_shape(radices[0], axes.is_real)),
-        *(stage_spec(stage) for stage in walk.stages()[1:]),
-        table_spec((walk.columns, walk.repeats, 2 * walk.width)),
+        *(stage_spec(stage) for stage in digits.stages()[1:]),
+        table_spec((digits.columns, digits.repeats, 2 * digits.width)),
     )
 
 
@@ -238,7 +238,7 @@ def four_step_axes(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     The arguments and the results are those of ``stockham_axes``, with ``four_step_axes_tables`` and
     radices r1, ..., C, without zeros along the first axis.
     """
-    axes = _axes(x_re.shape[-1], x_re, x_im)
+    axes = axes_of(x_re.shape[-1], x_re, x_im)
     y_re, y_im = _transformed([x_re, x_im], axes, radices, unpack(tables, places))
     return y_re, y_im
 
@@ -250,7 +250,7 @@ def real_four_step_axes(x, tables, places, radices):  # type: ignore[no-untyped-
     The arguments and the results are those of ``real_stockham_axes``, with
     ``four_step_axes_tables``; the last radix divides the last axis.
     """
-    axes = _axes(x.shape[-1], x, is_real=True)
+    axes = axes_of(x.shape[-1], x, is_real=True)
     y_re, y_im = _transformed([x], axes, radices, unpack(tables, places))
     return y_re, y_im
 
@@ -262,15 +262,9 @@ def inverse_real_four_step_axes(x_re, x_im, tables, places, radices, last):  # t
     The arguments and the results are those of ``inverse_real_stockham_axes``, with
     ``four_step_axes_tables``; the last radix has the whole last axis.
     """
-    axes = _axes(last, x_re, x_im, to_real=True)
+    axes = axes_of(last, x_re, x_im, to_real=True)
     (y,) = _transformed([x_re, x_im], axes, radices, unpack(tables, places))
     return y
-
-
-def _axes(last: int, *parts: Tensor, **which: bool) -> Axes:
-    """Return the axes of x [B, n1, ...], where the last transform has ``last`` points."""
-    check_shapes(["B", *(f"n{axis}" for axis in range(1, len(parts[0].shape)))], *parts)
-    return Axes((*parts[0].shape[1:-1], last), **which)
 
 
 def _transformed(
@@ -279,11 +273,11 @@ def _transformed(
     """Transform the parts of arrays; return those of the results."""
     if not are_positive(radices):
         raise TypeError(f"argument 'radices' is {radices!r}, allowed is a tuple of positive ints")
-    walk, batch = walk_of(axes, radices), parts[0].shape[0]
-    y = [hbm((batch, *axes.results)) for _ in range(walk.parts)]
+    digits, batch = axes_digits(axes, radices), parts[0].shape[0]
+    y = [hbm((batch, *axes.results)) for _ in range(digits.parts)]
     source, target = rows_of_arrays(*parts), rows_of_arrays(*y)
-    spread = spread_of(walk.spread, batch, axes.is_real)
-    kernel = FourStepAxes(walk, tables, Inputs(spread, spread.tiles))
+    spread = spread_of(digits.spread, batch, axes.is_real)
+    kernel = FourStepAxes(digits, tables, Inputs(spread, spread.tiles))
     work = Transforms(kernel, Lines(source, source[0].shape[1]), Lines(target, target[0].shape[1]))
     for_rows(batch, work, spread.rows, spread.blocks, kernel.order)
     return y
@@ -321,9 +315,9 @@ def cuts_of(lines: int, most: int) -> list[Cut]:
 class FourStepAxes(FourStep):
     """Transforms over several axes: what their blocks share, and what a block does."""
 
-    def __init__(self, walk: Walk, tables: Sequence[Tensor], inputs: Inputs) -> None:
-        self.walk, self.spread, self.inputs = walk, inputs.spread, inputs
-        stages = walk.stages()[1:]
+    def __init__(self, digits: AxesDigits, tables: Sequence[Tensor], inputs: Inputs) -> None:
+        self.digits, self.spread, self.inputs = digits, inputs.spread, inputs
+        stages = digits.stages()[1:]
         check_tables(tables, 2 + len(stages))
         self._ends = [tables[0], tables[-1]]
         self.stages = [Tabled(*each) for each in zip(stages, tables[1:-1], strict=True)]
@@ -369,21 +363,27 @@ class FourStepAxes(FourStep):
     # The DFTs over c.
 
     def _cuts(self, rows: int) -> list[Cut]:
-        return cuts_of(rows * self.walk.lines, self.walk.most_lines)
+        return cuts_of(rows * self.digits.lines, self.digits.most_lines)
 
     def _beyond(self, cut: Cut) -> int:
         """Return how many numbers behind the results the operands of a cut read."""
-        return (columns_read(cut.partitions) - cut.partitions) * cut.each * self.walk.repeats
+        return (columns_read(cut.partitions) - cut.partitions) * cut.each * self.digits.repeats
 
     def closings(self, results: Tensor, target: Lines, rows: Rows, weigh: Weigh | None) -> Block:
         """Yield the DFTs over c of results [C, 2, rows A], and the stores of their lines."""
-        walk, turns = self.walk, Turns(2)
+        digits, turns = self.digits, Turns(2)
         for cut in self._cuts(rows.each):
             y = sbuf(
-                (cut.partitions, walk.parts, cut.each, walk.kept[0], walk.repeats * walk.kept[1])
+                (
+                    cut.partitions,
+                    digits.parts,
+                    cut.each,
+                    digits.kept[0],
+                    digits.repeats * digits.kept[1],
+                )
             )
             for line in range(cut.each):
-                for K in range(walk.repeats):
+                for K in range(digits.repeats):
                     yield self._line_closed(results, cut, line, K, turns, y)
             yield After(partial(self._store, y, target, rows, cut))
 
@@ -391,23 +391,23 @@ class FourStepAxes(FourStep):
         self, results: Tensor, cut: Cut, line: int, K: int, turns: Turns, y: Tensor
     ) -> Task:
         """Compute the DFT over c of one line of each partition, for one K."""
-        walk, count = self.walk, columns_read(cut.partitions)
-        start, step = (cut.first + line) * walk.repeats + K, cut.each * walk.repeats
-        bank = psum((count, walk.parts, *walk.kept))
+        digits, count = self.digits, columns_read(cut.partitions)
+        start, step = (cut.first + line) * digits.repeats + K, cut.each * digits.repeats
+        bank = psum((count, digits.parts, *digits.kept))
         for part in range(2):
             data = results[:, part, start : start + (count - 1) * step + 1 : step]
-            matrix = self._last[:, K, part * walk.width : (part + 1) * walk.width]
+            matrix = self._last[:, K, part * digits.width : (part + 1) * digits.width]
             multiply(bank, data, matrix, part > 0)
         yield
-        after = walk.kept[1]
+        after = digits.kept[1]
         place = y[:, :, line, :, K * after : (K + 1) * after]
         turns.evacuate(bank[0 : cut.partitions], place)
 
     def _store(self, y: Tensor, target: Lines, rows: Rows, cut: Cut) -> None:
         """Store lines [P, part, line, k', K] as the lines of the target."""
-        size = self.walk.line
+        size = self.digits.line
         pattern = [[cut.each * size, cut.partitions], [size, cut.each], [1, size]]
-        offset = rows.first * self.walk.lines * size + cut.first * size
-        for part in range(self.walk.parts):
+        offset = rows.first * self.digits.lines * size + cut.first * size
+        for part in range(self.digits.parts):
             tile = y[:, part].flatten_dims(2, 3)[:, :, 0:size]
             transfer(target.view(part, pattern, offset), tile, target.base)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ..base.arguments import check_shapes, check_tables, product_of
+from ..base.arguments import check_tables, product_of
 from ..base.engines import DMA_RUN, hbm
 from ..base.isa import Tensor, nki
 from ..base.launch import HbmRows, rows_of_arrays
@@ -25,7 +26,7 @@ from ..base.table_terms import Array, TableSpec
 from ..fft.row_transforms import RowTransforms
 from ..fft.stage import stage_spec, stage_table
 from ..fft.stage_products import Tabled
-from .axis_stages import Axes, stages_of_axes
+from .axis_stages import Axes, axes_of, stages_of_axes
 
 
 def stockham_axes_tables(
@@ -109,12 +110,10 @@ def _axes(radices: tuple[int, ...], last: int, *parts: Tensor, **which: bool) ->
 
     Zeros follow data with fewer indices of the first of several axes than the radices say.
     """
-    check_shapes(["B", *(f"n{axis}" for axis in range(1, len(parts[0].shape)))], *parts)
-    lengths = (*parts[0].shape[1:-1], last)
-    if len(lengths) > 1:
-        rest = max(1, math.prod(lengths[1:]))
-        lengths = (max(lengths[0], product_of(radices) // rest), *lengths[1:])
-    return Axes(lengths, **which)
+    axes = axes_of(last, *parts, **which)
+    first, *others = axes.lengths
+    longer = product_of(radices) // max(1, math.prod(others))
+    return replace(axes, lengths=(max(first, longer), *others)) if others else axes
 
 
 def _transformed(

@@ -72,22 +72,24 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
         return accuracy.stages_error(recipe.radices)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        walk = four_step_axes.walk_of(axes_of(recipe.kind), recipe.radices)
-        return columns_of(walk) * max(1.0, rows) / chip.tensor_columns_per_ns
+        digits = four_step_axes.axes_digits(axes_of(recipe.kind), recipe.radices)
+        return columns_of(digits) * max(1.0, rows) / chip.tensor_columns_per_ns
 
 
-def columns_of(walk: four_step_axes.Walk) -> float:
+def columns_of(digits: four_step_axes.AxesDigits) -> float:
     """Returns about the columns' cycles of the Tensor engine for an array, in its three steps."""
-    first, *stages = walk.stages()
-    radix, is_real = first.contracted, walk.axes.is_real
+    first, *stages = digits.stages()
+    radix, is_real = first.contracted, digits.axes.is_real
     pieces = 1 if is_real or 2 * radix <= PARTITIONS else 2
-    length = walk.lines * walk.repeats
+    length = digits.lines * digits.repeats
     side_by_side = 2 * radix if is_real else 4 * radix
     places = 2 if side_by_side <= PARTITIONS and length <= SIDE_BY_SIDE else 1
     opening = first.left * pieces * max(64, 2 * radix) / places
     rows = max(1, STORED // length)  # arrays of a block, in a long batch
-    products = sum(cut.each for cut in four_step_axes.cuts_of(rows * walk.lines, walk.most_lines))
-    closing = products / rows * walk.repeats * 2 * max(64, walk.width)
+    products = sum(
+        cut.each for cut in four_step_axes.cuts_of(rows * digits.lines, digits.most_lines)
+    )
+    closing = products / rows * digits.repeats * 2 * max(64, digits.width)
     return _PASSES * (opening + closing) + _MOVED * columns_moved(stages)
 
 
@@ -97,11 +99,11 @@ def _lists(axes: Axes) -> list[tuple[int, ...]]:
     found = {}
     for radices in _candidates(axes):
         try:
-            walk = four_step_axes.walk_of(axes, radices)
+            digits = four_step_axes.axes_digits(axes, radices)
         except ValueError:
             continue
-        if walk.columns >= _LEAST_COLUMNS:
-            found[radices] = columns_of(walk), radices
+        if digits.columns >= _LEAST_COLUMNS:
+            found[radices] = columns_of(digits), radices
     return sorted(found, key=lambda radices: found[radices])[:RADIX_LISTS]
 
 
