@@ -223,8 +223,10 @@ def test_algorithms_of_shapes_by_name():
         assert Plan.from_json(plan.to_json()) == plan
     real = trnfft.plan(**shape, real=True, algorithms=["real_axes"])
     assert (real.algorithm, real.kind.name) == ("real_axes", "r2c")
-    # Those for one length are no candidates for a shape.
-    assert trnfft.plan(**shape, algorithms=["stockham", "axes"]).algorithm == "axes"
+    mixed = trnfft.plan(**shape, algorithms=["stockham", "axes"])
+    assert mixed.algorithm == "axes"
+    rejected = {each.recipe.algorithm: each.rejected for each in mixed.candidates}
+    assert rejected["stockham"] == "takes one length"
 
 
 def test_a_row_more_than_whole_blocks_costs_a_block():

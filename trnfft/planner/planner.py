@@ -431,11 +431,11 @@ def _recipes_for_shape(problem: Problem, names: Names) -> tuple[list[Candidate],
 
     Where none does, a kind that separate launches compute has a candidate without a price.
     """
-    recipes: list[Recipe] = []
-    kind, last, name = problem.kind, "", ""
     if names == (SEED,):
         raise NotImplementedError(f"algorithms {SEED!r} is a choice for one length, not for shapes")
+    kind, recipes, rejected = problem.kind, list[Recipe](), list[Candidate]()
     for algorithm in ALGORITHMS.values() if names is None else _asked(names):
+        is_fitting = algorithm.takes_shapes and algorithm.kind == kind.name
         try:
             if algorithm.kind != kind.name:
                 raise NotImplementedError(f"is {algorithm.kind}, this is {kind.name}")
@@ -443,16 +443,17 @@ def _recipes_for_shape(problem: Problem, names: Names) -> tuple[list[Candidate],
                 raise NotImplementedError("takes one length")
             recipes += algorithm.recipes_for(kind)
         except NotImplementedError as reason:
-            is_asked = names is not None or algorithm.takes_shapes and algorithm.kind == kind.name
-            last, name = (str(reason), algorithm.name) if is_asked else (last, name)
-    if not recipes and names is None and kind.separate(problem.batch) is not None:
-        return [Candidate(Recipe(name, kind), rejected=last)], []
-    if not recipes:
-        raise NotImplementedError(
-            f"no kernel transforms shape {kind.sizes} in one launch: {name} {last}; use other "
-            f"sizes, or transform one axis after the other"
-        )
-    return [], recipes
+            if is_fitting or names is not None:
+                rejected.append(Candidate(Recipe(algorithm.name, kind), rejected=str(reason)))
+    if recipes:
+        return rejected if names is not None else [], recipes
+    last = rejected[-1]
+    if names is None and kind.separate(problem.batch) is not None:
+        return [last], []
+    raise NotImplementedError(
+        f"no kernel transforms shape {kind.sizes} in one launch: {last.recipe.algorithm} "
+        f"{last.rejected}; use other sizes, or transform one axis after the other"
+    )
 
 
 def _asked(names: Names) -> list[Algorithm]:
