@@ -23,7 +23,7 @@ import torch  # noqa: E402
 
 import trnfft  # noqa: E402
 from bench.block_circulant import __main__ as times  # noqa: E402
-from bench.tables import bloom, prices, row_guard  # noqa: E402
+from bench.tables import bloom, prices, row_guard, shapes  # noqa: E402
 from nki_sim import hardware
 from trnfft.planner.kinds import Frames, SpectralGradients, SpectralLayer  # noqa: E402
 from trnfft.planner.planner import plan_for  # noqa: E402
@@ -52,6 +52,16 @@ def table_below(text: str, heading: str) -> list[list[str]]:
 @pytest.mark.parametrize("table", [prices.real_table, prices.cores_table])
 def test_tables_of_the_planners_page(table):
     assert f"\n{table()}\n" in page("planner.md")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [each if each.lengths == (14, 14) else whole(each) for each in shapes.SHAPES],
+    ids=lambda each: each.name,
+)
+def test_transforms_of_published_work(shape):
+    row = f"| {' | '.join(shapes.row(shape))} |"
+    assert row in page("planner.md").splitlines()
 
 
 def test_a_row_of_a_table_of_the_planners_page(monkeypatch):

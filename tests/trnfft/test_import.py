@@ -21,7 +21,9 @@ def run(program: str, *arguments: str) -> str:
 
 PROGRAM = """
 import json, sys, time
+start = time.process_time()
 import torch
+others = time.process_time() - start
 modules = {"torch": [*sys.modules]}
 start = time.process_time()
 try:
@@ -41,7 +43,7 @@ modules["fft"] = [*sys.modules]
 import numpy, scipy.fft
 scipy.fft.set_global_backend(trnfft.scipy_backend, only=True)
 first = scipy.fft.fft(numpy.ones(4))[0].real
-print(json.dumps([refusal, seconds, modules, backend, first]))
+print(json.dumps([refusal, seconds / others, modules, backend, first]))
 """
 
 
@@ -50,9 +52,9 @@ def test_import_in_a_fresh_process(tmp_path, monkeypatch):
     install(tmp_path, "trnfft", "0.21.0", "Something else")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("TRNFFT_BACKEND", "matmul")
-    refusal, seconds, modules, backend, first = json.loads(run(PROGRAM, str(tmp_path)))
+    refusal, ratio, modules, backend, first = json.loads(run(PROGRAM, str(tmp_path)))
     assert "'trnfft', version 0.21.0, is another project" in refusal
-    assert seconds < 0.5, "import trnfft takes long beside torch"
+    assert ratio < 0.4, "import trnfft takes long beside torch"
     heavy = {"matplotlib", "boto3", "typer", "rich", "scipy", "nki_sim.import_nki.modules"}
     heavy |= {"torch._dynamo", "torch._functorch"} - set(modules["torch"])
     assert heavy.isdisjoint(modules["trnfft"])

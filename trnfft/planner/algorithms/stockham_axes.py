@@ -102,30 +102,32 @@ def digit_lists(sizes: tuple[int, ...], is_half: bool = False) -> list[tuple[int
         sizes: sizes of the axes, each 2 or more.
         is_half: whether one radix has to have the whole last axis.
     """
-    found = set(_digits(sizes, is_half))
-    most = min(map(len, found), default=0) + 1
-    return [radices for radices in found if len(radices) <= most]
+    for count in range(1, 2 * len(sizes) + 1):  # of stages: many axes have very many longer lists
+        if any(_digits(sizes, is_half, count)):
+            return list(set(_digits(sizes, is_half, count + 1)))
+    return []
 
 
-def _digits(sizes: tuple[int, ...], is_half: bool) -> Iterator[tuple[int, ...]]:
+def _digits(sizes: tuple[int, ...], is_half: bool, most: int) -> Iterator[tuple[int, ...]]:
     """Yields lists of radices up to 128 of axes in their order, each of an axis or of whole axes.
 
     is_half: whether one radix has to have the whole last axis.
     """
     if not sizes:
         yield ()
+    if not sizes or most == 0:
         return
     for count in range(1, len(sizes) + 1):
         whole = math.prod(sizes[:count])
         if whole > stage.MAX_RADIX:
             break
-        for rest in _digits(sizes[count:], is_half):
+        for rest in _digits(sizes[count:], is_half, most - 1):
             yield (whole, *rest)
     if is_half and len(sizes) == 1:
         return
     for radix in range(2, min(stage.MAX_RADIX, sizes[0] - 1) + 1):
         if sizes[0] % radix == 0 and sizes[0] // radix <= stage.MAX_RADIX:
-            for rest in _digits(sizes[1:], is_half):
+            for rest in _digits(sizes[1:], is_half, most - 2) if most > 1 else ():
                 yield (radix, sizes[0] // radix, *rest)
 
 
