@@ -1,7 +1,7 @@
 """Requests that are too large are refused before any work, in one sentence with advice."""
 
-import resource
 import math
+import resource
 import time
 
 import pytest
