@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from nki_kernels.base.engines import PARTITIONS, PSUM_BANK
 from nki_kernels.fft import stage
-from nki_kernels.fft.spread_lines import SIDE_BY_SIDE, STORED
+from nki_kernels.fft.spread_lines import RING_LENGTH, SIDE_BY_SIDE, STORED
 from nki_kernels.nd import four_step_axes
 from nki_kernels.nd.axis_stages import Axes
 from nki_sim.hardware import NeuronCore
@@ -21,7 +21,8 @@ from trnfft.planner.plan import Recipe
 
 RADIX_LISTS = 4  # lists of radices for one shape
 SHORTEST = 256  # points of an array; below, one array on each partition is never slower
-_LEAST_COLUMNS = 16  # numbers c on partitions, at least: fewer leave most of them empty
+_LEAST = 16  # numbers c on partitions, and lines of an array: fewer leave most of them empty
+_MOST_BYTES = 208 << 10  # of a partition, by a sum that may be above what a launch takes
 _PASSES = 3.6  # cycles of a float32 column at least, of the four that it takes alone
 _MOVED = 1.9  # the same for a stage, whose transposes take fewer; see `LengthAlgorithm.moved`
 _NAMES = {C2C: "four_step_axes", R2C: "real_four_step_axes", C2R: "inverse_real_four_step_axes"}
@@ -31,13 +32,13 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
     """Stages of several axes, one after the other, with each array spread over all partitions."""
 
     title = "four-step over axes"
-    bound_varies = 0.4  # where there are few arrays, which leave engines waiting
+    bound_varies = 0.6  # where there are few arrays, which leave engines waiting
     takes = "arrays of up to 2^20 points, whose axes have radices up to 128"
 
     def __init__(self, kind: Part) -> None:
         self.kind, self.name = kind, _NAMES[kind]
         self.kernel = getattr(four_step_axes, self.name)
-        shapes = ((32, 33), (12, 10, 24), (48, 160))
+        shapes = ((32, 33), (20, 10, 24), (48, 160))
         self.samples = tuple(Transform(shape, part=kind) for shape in shapes)
         self.ahead = Ahead(Transform((128, 128), part=kind), 8, "trn1")
 
@@ -49,7 +50,7 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
         if kind.data:
             return "takes no padding"
         if not _lists(axes_of(kind)):
-            return f"has no radices up to {stage.MAX_RADIX} for these axes"
+            return f"has no radices up to {stage.MAX_RADIX} for these axes whose tables fit SBUF"
         return ""
 
     def recipes_for(self, kind: Transform) -> list[Recipe]:
@@ -93,6 +94,14 @@ def columns_of(digits: four_step_axes.AxesDigits) -> float:
     return _PASSES * (opening + closing) + _MOVED * columns_moved(stages)
 
 
+def _bytes_of(digits: four_step_axes.AxesDigits) -> int:
+    """Returns about the bytes of a partition: two states, the last table, inputs and results."""
+    length = digits.lines * digits.repeats
+    table = 8 * digits.repeats * digits.width
+    results = 8 * digits.parts * max(digits.line, STORED)
+    return 16 * length + table + (32 << 10 if length <= RING_LENGTH else 16 << 10) + results
+
+
 @cached(64)  # a search asks for prices of several recipes
 def _lists(axes: Axes) -> list[tuple[int, ...]]:
     """Returns lists of radices of axes, those with the least work first."""
@@ -102,7 +111,7 @@ def _lists(axes: Axes) -> list[tuple[int, ...]]:
             digits = four_step_axes.axes_digits(axes, radices)
         except ValueError:
             continue
-        if digits.columns >= _LEAST_COLUMNS:
+        if min(digits.columns, digits.lines) >= _LEAST and _bytes_of(digits) <= _MOST_BYTES:
             found[radices] = columns_of(digits), radices
     return sorted(found, key=lambda radices: found[radices])[:RADIX_LISTS]
 
