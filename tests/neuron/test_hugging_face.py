@@ -109,7 +109,7 @@ def test_from_pretrained(hub, fnet, words, launches):
     actual = model(words.to("neuron")).last_hidden_state
     assert actual.device.type == "neuron"
     near_host(actual, expected)
-    assert launches == [("transform_axes", 2)] * 2, "one a layer"
+    assert launches == [("four_step_axes", 2)] * 2, "one a layer"
 
 
 def test_prices_are_of_its_own_copy_of_the_simulator(hub, fnet, words):
