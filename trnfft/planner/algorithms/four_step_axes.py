@@ -21,7 +21,8 @@ from trnfft.planner.plan import Recipe
 
 RADIX_LISTS = 4  # lists of radices for one shape
 SHORTEST = 256  # points of an array; below, one array on each partition is never slower
-_LEAST = 16  # numbers c on partitions, and lines of an array: fewer leave most of them empty
+_LEAST = 16  # numbers c on partitions, and lines of a large array: fewer leave most of them empty
+_LARGE = 4096  # points of an array, beyond which a block has few arrays to fill partitions with
 _MOST_BYTES = 208 << 10  # of a partition, by a sum that may be above what a launch takes
 _PASSES = 3.6  # cycles of a float32 column at least, of the four that it takes alone
 _MOVED = 1.9  # the same for a stage, whose transposes take fewer; see `LengthAlgorithm.moved`
@@ -38,7 +39,7 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
     def __init__(self, kind: Part) -> None:
         self.kind, self.name = kind, _NAMES[kind]
         self.kernel = getattr(four_step_axes, self.name)
-        shapes = ((32, 33), (20, 10, 24), (48, 160))
+        shapes = ((32, 33), (12, 10, 24), (48, 160))
         self.samples = tuple(Transform(shape, part=kind) for shape in shapes)
         self.ahead = Ahead(Transform((128, 128), part=kind), 8, "trn1")
 
@@ -111,7 +112,8 @@ def _lists(axes: Axes) -> list[tuple[int, ...]]:
             digits = four_step_axes.axes_digits(axes, radices)
         except ValueError:
             continue
-        if min(digits.columns, digits.lines) >= _LEAST and _bytes_of(digits) <= _MOST_BYTES:
+        lines = digits.lines if math.prod(axes.lengths) > _LARGE else _LEAST
+        if min(digits.columns, lines) >= _LEAST and _bytes_of(digits) <= _MOST_BYTES:
             found[radices] = columns_of(digits), radices
     return sorted(found, key=lambda radices: found[radices])[:RADIX_LISTS]
 
