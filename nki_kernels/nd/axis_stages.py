@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..base.arguments import check_shapes
+from ..base.arguments import batch_and_lengths
 from ..base.engines import PARTITIONS
 from ..base.isa import Tensor
 from ..fft.stage import MAX_RADIX, AxisDft, Stage, in_row_tiles, slabs_within
@@ -54,8 +54,8 @@ def axes_of(last: int, *parts: Tensor, **which: bool) -> Axes:
 
     which: ``is_real`` or ``to_real``, as for ``Axes``.
     """
-    check_shapes(["B", *(f"n{axis}" for axis in range(1, len(parts[0].shape)))], *parts)
-    return Axes((*parts[0].shape[1:-1], last), **which)
+    _, lengths = batch_and_lengths(*parts)
+    return Axes((*lengths[:-1], last), **which)
 
 
 @dataclass(frozen=True)

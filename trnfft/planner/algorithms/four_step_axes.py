@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from nki_kernels.base.engines import PARTITIONS, PSUM_BANK
+from nki_kernels.base.engines import PSUM_BANK
 from nki_kernels.fft import stage
-from nki_kernels.fft.spread_lines import RING_LENGTH, SIDE_BY_SIDE, STORED
+from nki_kernels.fft.spread_lines import RING_LENGTH, STORED, Spread
 from nki_kernels.nd import four_step_axes
 from nki_kernels.nd.axis_stages import Axes
 from nki_sim.hardware import NeuronCore
 from trnfft.base.cache import cached
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm, Tables
+from trnfft.planner.algorithms.algorithm import Ahead, Tables
 from trnfft.planner.algorithms.stockham import columns_moved
-from trnfft.planner.algorithms.stockham_axes import axes_of, digit_lists
+from trnfft.planner.algorithms.stockham_axes import StagesOfAxes, axes_of, digit_lists
 from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
 from trnfft.planner.plan import Recipe
 
@@ -29,7 +29,7 @@ _MOVED = 1.9  # the same for a stage, whose transposes take fewer; see `LengthAl
 _NAMES = {C2C: "four_step_axes", R2C: "real_four_step_axes", C2R: "inverse_real_four_step_axes"}
 
 
-class FourStepAxes(ShapeAlgorithm[Transform]):
+class FourStepAxes(StagesOfAxes):
     """Stages of several axes, one after the other, with each array spread over all partitions."""
 
     title = "four-step over axes"
@@ -50,14 +50,12 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
             return "takes two or more axes"
         if kind.data:
             return "takes no padding"
-        if not _lists(axes_of(kind)):
+        if not self.lists(kind):
             return f"has no radices up to {stage.MAX_RADIX} for these axes whose tables fit SBUF"
         return ""
 
-    def recipes_for(self, kind: Transform) -> list[Recipe]:
-        if reason := self.why_not_shape(kind):
-            raise NotImplementedError(reason)
-        return [Recipe(self.name, kind, radices) for radices in _lists(axes_of(kind))]
+    def lists(self, kind: Transform) -> list[tuple[int, ...]]:
+        return _lists(axes_of(kind))
 
     def table_specs(self, recipe: Recipe) -> Tables:
         return four_step_axes.four_step_axes_specs(axes_of(recipe.kind), recipe.radices)
@@ -65,10 +63,6 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Tables:
         make = four_step_axes.four_step_axes_tables
         return make(axes_of(recipe.kind), recipe.radices, inverse, scale)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
-        last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
-        return recipe.radices, *last
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)
@@ -81,13 +75,9 @@ class FourStepAxes(ShapeAlgorithm[Transform]):
 def columns_of(digits: four_step_axes.AxesDigits) -> float:
     """Returns about the columns' cycles of the Tensor engine for an array, in its three steps."""
     first, *stages = digits.stages()
-    radix, is_real = first.contracted, digits.axes.is_real
-    pieces = 1 if is_real or 2 * radix <= PARTITIONS else 2
-    length = digits.lines * digits.repeats
-    side_by_side = 2 * radix if is_real else 4 * radix
-    places = 2 if side_by_side <= PARTITIONS and length <= SIDE_BY_SIDE else 1
-    opening = first.left * pieces * max(64, 2 * radix) / places
-    rows = max(1, STORED // length)  # arrays of a block, in a long batch
+    spread = Spread(digits.spread, 1, is_real=digits.axes.is_real)
+    opening = first.left * spread.parts * max(64, 2 * spread.first) / spread.places
+    rows = max(1, STORED // spread.length)  # arrays of a block, in a long batch
     products = sum(
         cut.each for cut in four_step_axes.cuts_of(rows * digits.lines, digits.most_lines)
     )

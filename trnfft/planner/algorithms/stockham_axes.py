@@ -22,7 +22,25 @@ _NAMES = {C2C: "stockham_axes", R2C: "real_stockham_axes", C2R: "inverse_real_st
 _MOVED = (1.6, 1.9)  # how often the Tensor engine moves columns at least; see `LengthAlgorithm`
 
 
-class StockhamAxes(ShapeAlgorithm[Transform]):
+class StagesOfAxes(ShapeAlgorithm[Transform]):
+    """An algorithm whose recipes are lists of radices of the axes, in their order."""
+
+    def lists(self, kind: Transform) -> list[tuple[int, ...]]:
+        """Returns the lists of radices that are worth a price, those with the least work first."""
+        raise NotImplementedError
+
+    def recipes_for(self, kind: Transform) -> list[Recipe]:
+        if reason := self.why_not_shape(kind):
+            raise NotImplementedError(reason)
+        return [Recipe(self.name, kind, radices) for radices in self.lists(kind)]
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
+        """Returns the radices, and for a real result the length of its last axis."""
+        last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
+        return recipe.radices, *last
+
+
+class StockhamAxes(StagesOfAxes):
     """Stages of several axes, one after the other, with one array in each partition."""
 
     title = "Stockham over axes"
@@ -46,14 +64,12 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
             return "takes two or more axes"
         if kind.held[1:] != kind.lengths[1:] or (kind.data and self.kind == C2R):
             return "takes padding along the first axis alone, before the transform"
-        if not _lists(axes_of(kind)):
+        if not self.lists(kind):
             return f"has no radices up to {stage.MAX_RADIX} for these axes"
         return ""
 
-    def recipes_for(self, kind: Transform) -> list[Recipe]:
-        if reason := self.why_not_shape(kind):
-            raise NotImplementedError(reason)
-        return [Recipe(self.name, kind, radices) for radices in _lists(axes_of(kind))]
+    def lists(self, kind: Transform) -> list[tuple[int, ...]]:
+        return _lists(axes_of(kind))
 
     def table_specs(self, recipe: Recipe) -> Tables:
         make = stockham_axes.stockham_axes_specs
@@ -63,10 +79,6 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
         make = stockham_axes.stockham_axes_tables
         axes = axes_of(recipe.kind)
         return make(axes, recipe.radices, inverse, scale, self.dtype, self.refined)
-
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[object, ...]:
-        last = (recipe.kind.lengths[-1],) if self.kind == C2R else ()
-        return recipe.radices, *last
 
     def error(self, recipe: Recipe) -> float:
         if self.is_exact:
@@ -80,6 +92,7 @@ class StockhamAxes(ShapeAlgorithm[Transform]):
 
 
 def axes_of(kind: Transform) -> Axes:
+    """Returns the axes of a transform as the kernels name them."""
     return Axes(kind.lengths, kind.part == R2C, kind.part == C2R)
 
 
